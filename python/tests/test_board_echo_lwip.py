@@ -73,7 +73,10 @@ def test_it_answers_the_protocols_of_narrows_latency(tmp_path: Path) -> None:
     subprocess.run([*command, *_lwip("--libs")], check=True, timeout=60)
     words = [program, tmp_path / "ready", sys.executable, tmp_path]
     subprocess.run(
-        ["unshare", "--net", "bash", "-c", PROGRAM, "-", *map(str, words)], check=True, timeout=120
+        ["unshare", "--net", "bash", "-c", PROGRAM, "-", *map(str, words)],
+        check=True,
+        cwd=tmp_path,
+        timeout=120,
     )
     for speaks in ("board", "echo"):
         told = json.loads((tmp_path / speaks).read_text(encoding="utf-8"))

@@ -377,6 +377,7 @@ def test_controls_set_policer_jitter_ecn_and_workload(opened: Lab) -> None:
         )
         assert page.evaluate("lab.failed") is None
     page.select_option("#c-path-0-policer", "police")
+    page.get_by_text("Parameters of police", exact=True).click()
     page.fill("#c-path-policer-0-rate", "4Mbit")
     page.press("#c-path-policer-0-rate", "Enter")
     page.fill("#c-path-0-jitter", "2ms")

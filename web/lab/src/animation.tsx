@@ -18,8 +18,9 @@ interface Props {
 
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 
-function seconds(t: number): string {
-  return `${t.toFixed(3)} s`;
+/** A time with so many digits that a step of this length changes it, but at least three. */
+function seconds(t: number, step: number): string {
+  return `${t.toFixed(Math.max(3, -Math.floor(Math.log10(step))))} s`;
 }
 
 export function Animation({ setup, description }: Props): JSX.Element {
@@ -36,7 +37,9 @@ export function Animation({ setup, description }: Props): JSX.Element {
   const time = useRef<HTMLOutputElement>(null);
   const duration_s = description?.duration_s ?? 1;
   const rate = description?.path.rate_mbit ?? 10;
-  const window_s = Math.min(Math.max((PACKETS * 1514 * 8e-6) / Math.max(rate, 1e-3), 1e-5), duration_s);
+  /** The transmission time of a full packet. */
+  const step_s = 1514 * 8e-6 / Math.max(rate, 1e-3);
+  const window_s = Math.min(Math.max(PACKETS * step_s, 1e-5), duration_s);
   const key = JSON.stringify(setup);
   const wanted = useRef(-1);
 
@@ -47,7 +50,7 @@ export function Animation({ setup, description }: Props): JSX.Element {
     const count = drawing.current.draw(shown.current, description.hops, t);
     if (scrub.current) scrub.current.value = String(Math.round((10000 * t) / duration_s));
     if (time.current) {
-      time.current.textContent = `${seconds(t)}: ${count.waiting} in queues, ${count.flying} on links, `
+      time.current.textContent = `${seconds(t, step_s)}: ${count.waiting} in queues, ${count.flying} on links, `
         + `${count.returning} in reverse`;
     }
   };
@@ -122,7 +125,6 @@ export function Animation({ setup, description }: Props): JSX.Element {
     return () => removeEventListener("resize", redraw);
   }, [description]);
 
-  const step = 1514 * 8e-6 / Math.max(rate, 1e-3);
   return (
     <section class="panel" aria-label="Path">
       <h2>Path</h2>
@@ -133,9 +135,9 @@ export function Animation({ setup, description }: Props): JSX.Element {
           {playing ? "Pause" : reduced.matches ? "Play (motion)" : "Play"}
         </button>
         <button type="button" title="Back by the transmission time of one packet"
-          onClick={() => { setPlaying(false); seek(clock.current.t - step); }}>Step back</button>
+          onClick={() => { setPlaying(false); seek(clock.current.t - step_s); }}>Step back</button>
         <button type="button" title="Forward by the transmission time of one packet"
-          onClick={() => { setPlaying(false); seek(clock.current.t + step); }}>Step</button>
+          onClick={() => { setPlaying(false); seek(clock.current.t + step_s); }}>Step</button>
         <label title="Speed of the drawing, as a part of real time">Speed <select value={String(speed)} onChange={(e) => setSpeed(Number(e.currentTarget.value))}>
           {SPEEDS.map((s) => <option key={s} value={String(s)}>{s === 1 ? "real time" : `1/${Math.round(1 / s)}`}</option>)}
         </select></label>
