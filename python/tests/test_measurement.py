@@ -375,6 +375,16 @@ def test_the_limit_of_data_is_named_as_it_was_asked_for() -> None:
             "data": {"stopped_by": "max_data"},
         }
         assert f"(--max-data of {said})" in sentences(Measurement.of(told))[0]
+    # Paced flows may move less than --max-data.
+    told = {
+        "measurement": 1,
+        "asked": {"max_data_bytes": 2_000_000_000, "pacing_mbit": 8.0},
+        "data": {"stopped_by": "max_data", "planned_bytes": 11_048_576},
+    }
+    limit = "(11 MB, the most that flows with --pacing 8Mbit move in --duration)"
+    assert limit in sentences(Measurement.of(told))[0]
+    told["data"]["planned_bytes"] = 2_000_000_000
+    assert "(--max-data of 2000 MB)" in sentences(Measurement.of(told))[0]
 
 
 def test_the_other_family_of_a_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
