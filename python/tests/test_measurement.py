@@ -262,6 +262,20 @@ def test_a_far_end_that_is_lost_gets_no_grade() -> None:
     assert summary.answer(lost).connectivity_lost
 
 
+def test_a_measurement_without_load_gets_no_grade() -> None:
+    idle = flow("down1", 3, 10, stops=3) | {"goodput_mbit": 0.0}
+    for flows in ([idle], [flow("up1", 3, 10), idle]):
+        without = pinged([20.0] * 100, flows=flows, idle_s=3)
+        said = summary.answer(without)
+        assert (said.grade, said.unloaded) == (None, ["down"])
+        reason = (
+            "The download transferred no data, so the path had no load. The measurement has no "
+            "bufferbloat grade."
+        )
+        assert reason in sentences(without)
+    assert summary.answer(pinged([20.0] * 100, flows=[flow("up1", 3, 10)], idle_s=3)).grade == "A+"
+
+
 def test_random_loss_and_late_answers_are_no_lost_connectivity() -> None:
     every_third = [None if at % 3 else 20.0 for at in range(120)]
     assert summary.answer(pinged(every_third, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()

@@ -123,7 +123,14 @@ def _rates(said: Answer) -> list[str]:
         for direction in DIRECTIONS[::-1]
         if (rate := said.rates_mbit.get(direction)) is not None
     ]
-    return [f"The goodput was {listed(told)}."] if told else []
+    out = [f"The goodput was {listed(told)}."] if told else []
+    if said.unloaded:
+        directions = listed([LOADS[direction] for direction in said.unloaded])
+        out.append(
+            f"The {directions} transferred no data, so the path had no load. The measurement has "
+            "no bufferbloat grade."
+        )
+    return out
 
 
 def _increase(said: Answer) -> str:
