@@ -31,7 +31,7 @@ AHEAD = 4
 
 class Handler(BaseHTTPRequestHandler):
     """`/BYTES` is an object of that size, `?close` the last of its connection, `?once` the last of
-    all.
+    all, and `?short` only half of it, after which the connection ends.
 
     `/chunked` does not tell its size. The second `?ahead` of a connection waits until others were
     asked for behind it.
@@ -70,6 +70,9 @@ class Handler(BaseHTTPRequestHandler):
         if what.endswith(("?close", "?once")):
             self.send_header("Connection", "close")
         self.end_headers()
+        if what.endswith("?short"):
+            self.close_connection = True
+            size //= 2
         for at in range(0, size, len(BLOCK)):
             self.wfile.write(BLOCK[: size - at])
 
@@ -271,6 +274,30 @@ def test_a_web_server_without_a_url_is_named_and_so_is_a_missing_directory(tmp_p
             done.stderr
         )
         assert not there.exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "problem"),
+    [
+        ("0", "the object is empty; write the URL of an object with data"),
+        ("-5", "the response has an invalid Content-Length; write the URL of another server"),
+        ("600?short", "the server closed the connection before the end of the object"),
+    ],
+)
+def test_an_object_without_load_is_an_error(what: str, problem: str) -> None:
+    with served(tls=False) as url:
+        done = measure(f"{url}/{what}", "tcp_down", "--duration", "1s")
+    assert (done.returncode, f"{url}/{what}: {problem}" in done.stderr) == (2, True), done.stderr
+    assert "grade" not in done.stdout
+
+
+def test_an_object_that_is_cut_short_is_reported() -> None:
+    with served(tls=False) as url:
+        done = measure(f"{url}/30000000?short", "tcp_down", "--duration", "1s")
+    assert done.returncode == 0, done.stderr
+    assert "the server closed the connection before the end of the object" in (
+        done.stdout + done.stderr
+    ).replace("The server", "the server")
 
 
 @pytest.mark.parametrize("tls", [False, True])
