@@ -202,9 +202,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     the scenario, the upload is omitted.
 
     The exit code is 1 if neither replies to pings nor data arrive for two seconds, or if the flows
-    of a direction transfer no data. After Ctrl-C, SIGTERM or SIGHUP, the results so far are printed,
-    written to the files of the options and added to the history. The exit code is then 128 plus the
-    number of the signal.
+    of a direction transfer no data. After Ctrl-C, SIGTERM or SIGHUP, the results so far are
+    printed, written to the files of the options and added to the history. The exit code is then 128
+    plus the number of the signal.
     """
     if path_file is not None and not with_model:
         raise click.BadParameter("needs the path model; omit --no-model", param_hint="--path")
