@@ -62,8 +62,12 @@ impl Collector<'_> {
     /// parameter. A table without a kind is of the first kind.
     pub fn element(&mut self, f: &Field<'_>, what: &str, known: &[Offer]) -> Option<Choice> {
         let first = known.first()?;
-        // With several kinds, a word that is no value of theirs is meant as one of them.
-        let word = |text: &str| known.len() > 1 && text.starts_with(|c: char| c.is_alphabetic());
+        // With several kinds, a word that is no value of theirs is meant as one of them. `nan` and
+        // `inf` are numbers, although no value permits them.
+        let word = |text: &str| {
+            let number = text.trim_end_matches('%').trim().parse::<f64>().is_ok();
+            known.len() > 1 && text.starts_with(|c: char| c.is_alphabetic()) && !number
+        };
         let named = |name: &str| word(name) || known.iter().any(|offer| offer.name == name);
         let kind = match &f.entry.node.value {
             Value::Table(table) => table.get("kind").map(|e| &e.node.value),
