@@ -214,6 +214,9 @@ impl Collector<'_> {
         }
         let mut good = true;
         if let Value::Table(written) = &f.entry.node.value {
+            // Names that the correction of another name may have.
+            let mut absent: Vec<&'static str> = table.iter().map(|p| p.name).collect();
+            absent.retain(|name| written.get(name).is_none());
             for entry in written.entries.iter().filter(|e| e.key != "kind") {
                 let field = Field {
                     path: format!("{}.{}", f.path, super::write::key(&entry.key)),
@@ -228,8 +231,9 @@ impl Collector<'_> {
                     Some(p) => self.param(&field, p, known).map(|v| (p.name, v)),
                     None => {
                         let names: Vec<&'static str> = table.iter().map(|p| p.name).collect();
-                        let fix = keys::nearest(&entry.key, names.iter().copied())
-                            .map_or(Fix::None, Fix::Key);
+                        let near = keys::nearest(&entry.key, absent.iter().copied());
+                        absent.retain(|name| near != Some(*name));
+                        let fix = near.map_or(Fix::None, Fix::Key);
                         self.refuse(
                             &field,
                             format!("is not a parameter of {name}; known: {}", listed(&names)),
