@@ -51,6 +51,9 @@ const MOST_ASKED: u64 = 64;
 pub const PATIENCE: u64 = 20_000_000_000;
 /// Interval at which it is checked whether pages may start.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Duration of a load phase from which on its results are kept if the server ends all objects
+/// early, ns.
+const LEAST_LOAD: u64 = 1_000_000_000;
 const CUT_SHORT: &str = "the server closed the connection before the end of the object, whose \
                          length it had stated; check the server, or write another URL";
 const NO_RESPONSE: &str =
@@ -271,12 +274,8 @@ pub fn loaded(
             totals(flows.iter().map(|flow| &flow.seen)),
         )
     })?;
-    let total: u64 = flows
-        .iter()
-        .map(|flow| flow.before + flow.stream.moved())
-        .sum();
-    let object = flows.iter().map(|flow| flow.download.first).max();
-    if short > flows.len() && Some(total) < object {
+    let until = sys::monotonic();
+    if short > flows.len() && until - from < LEAST_LOAD {
         return Err(missing(url, CUT_SHORT));
     }
     // After an error, earlier observations are kept.
@@ -297,7 +296,6 @@ pub fn loaded(
              connection began in slow start: use a larger object"
         ));
     }
-    let until = sys::monotonic();
     let mut seen = Vec::new();
     for mut flow in flows {
         run.carriers.stop(flow.slot);
