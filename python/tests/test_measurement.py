@@ -269,8 +269,8 @@ def test_a_measurement_without_load_gets_no_grade() -> None:
         said = summary.answer(without)
         assert (said.grade, said.unloaded) == (None, ["down"])
         reason = (
-            "The download transferred no data, so the path had no load. The measurement has no "
-            "bufferbloat grade."
+            "The download transferred no data during the load phase, so the path had no load. The "
+            "measurement has no bufferbloat grade."
         )
         assert reason in sentences(without)
     assert summary.answer(pinged([20.0] * 100, flows=[flow("up1", 3, 10)], idle_s=3)).grade == "A+"

@@ -127,8 +127,8 @@ def _rates(said: Answer) -> list[str]:
     if said.unloaded:
         directions = listed([LOADS[direction] for direction in said.unloaded])
         out.append(
-            f"The {directions} transferred no data, so the path had no load. The measurement has "
-            "no bufferbloat grade."
+            f"The {directions} transferred no data during the load phase, so the path had no load. "
+            "The measurement has no bufferbloat grade."
         )
     return out
 

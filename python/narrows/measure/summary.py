@@ -110,7 +110,7 @@ class Answer:
 
     @property
     def unloaded(self) -> list[Direction]:
-        """Directions whose flows transferred no data, so that the path had no load."""
+        """Directions whose flows transferred no data during the load, so there was none."""
         return [direction for direction, rate in self.rates_mbit.items() if rate == 0]
 
     @property
