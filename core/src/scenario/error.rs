@@ -284,8 +284,8 @@ pub(super) enum Fix {
 /// The correction of an error within its line: bytes of the source, and their replacement.
 type Edit = (Range<usize>, String);
 
-/// The line of the source with an edit, and with the line's other edits that do not overlap it. So a
-/// suggestion contains no other error that has a correction.
+/// The line of the source with an edit, and with the line's other edits that do not overlap it. So
+/// a suggestion contains no other error that has a correction.
 fn corrected(source: &str, own: &Edit, edits: &[&Edit]) -> String {
     let start = source[..own.0.start].rfind('\n').map_or(0, |i| i + 1);
     let end = source[own.0.end..]
