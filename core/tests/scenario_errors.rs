@@ -108,6 +108,10 @@ fn corrections_by_line() {
         ("buffer = \"64KB\"", "buffer = \"64kB\""),
         ("buffer = \"100B\"", "buffer = \"1514B\""),
         ("buffer = \"0bdp\"", "buffer = \"1bdp\""),
+        ("buffer = \"1e30bdp\"", "buffer = \"10000bdp\""),
+        ("buffer = \"1e400bdp\"", "buffer = \"10000bdp\""),
+        ("buffer = \"200ms\"", "buffer = \"1bdp\""),
+        ("loss = \"nan%\"", "loss = \"1%\""),
         ("buffer = \"-1bdp\"", "buffer = \"1bdp\""),
         ("buffer = 0.5", "buffer = \"0.5bdp\""),
         ("buffer = 250000", "buffer = \"250kB\""),
@@ -301,6 +305,47 @@ fn an_unknown_unit_of_a_buffer_is_not_called_a_spelling_of_another() {
         let text = path(&format!("buffer = \"10{unit}\""));
         let problem = format!("has the unit {unit}, which is written {right}");
         assert!(text.contains(&problem), "{text}");
+    }
+}
+
+#[test]
+fn a_correction_contains_no_other_error() {
+    let fixes = |cc: &str| -> Vec<Option<String>> {
+        let errors = bad(&with("cc = \"reno\"", &format!("cc = {cc}")));
+        errors.list().iter().map(|e| e.fix.clone()).collect()
+    };
+    // The correction of each error contains that of the other ones in the same line.
+    let right = Some("cc = { kind = \"cubic\", beta = 0.99, c = 0.4 }".to_string());
+    let wrong = "{ kind = \"cubic\", bta = 0.99, c = \"x\" }";
+    assert_eq!(fixes(wrong), [right.clone(), right.clone()]);
+    let wrong = "{ kind = \"cubic\", beta = 7, c = \"x\" }";
+    assert_eq!(fixes(wrong), [right.clone(), right]);
+    // A name that is present is no correction of another one.
+    for wrong in [
+        "{ kind = \"cubic\", bta = 0.7, beta = 0.8 }",
+        "{ kind = \"cubic\", beta = 0.8, bta = 0.7 }",
+    ] {
+        assert_eq!(fixes(wrong), [None], "{wrong}");
+    }
+    let wrong = "{ kind = \"cubic\", beat = 0.7, bta = 0.8 }";
+    assert_eq!(fixes(wrong).iter().flatten().count(), 1);
+    let twice = "{ kind = \"cubic\", beta = 0.7, beta = 0.8 }";
+    let text = told("cc = \"reno\"", &format!("cc = {twice}"));
+    assert_eq!(
+        text,
+        "x.toml:8:36: not TOML: duplicate key beta; write it once"
+    );
+}
+
+#[test]
+fn a_value_of_another_kind_is_called_by_its_name() {
+    for (line, problem) in [
+        ("buffer = \"200ms\"", "is a time, but a buffer is a size"),
+        ("buffer = \"1e400bdp\"", "must be above 0bdp and at most"),
+        ("loss = \"nan%\"", "is not a number from 0 to 1"),
+    ] {
+        let text = path(line);
+        assert!(text.contains(problem), "{text}");
     }
 }
 

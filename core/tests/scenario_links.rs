@@ -103,3 +103,37 @@ fn sections_that_no_flow_uses_are_noticed() {
         "{told:?}"
     );
 }
+
+#[test]
+fn the_routes_of_a_dense_network_are_found_at_once() {
+    // Between 16 layers of four nodes, each node has a link to all nodes of the next layer: there
+    // are 4^14 routes of 15 links.
+    let mut text = String::from("duration = \"1s\"\n");
+    for layer in 0..15 {
+        for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))) {
+            text += &format!(
+                "[link.l{layer}-{from}-{to}]\nrate = \"1Gbit\"\ndelay = \"10us\"\n\
+                 buffer = \"100p\"\nfrom = \"n{layer}-{from}\"\nto = \"n{}-{to}\"\n",
+                layer + 1
+            );
+        }
+    }
+    text += "[[flow]]\ncc = \"cubic\"\ncount = 9\nfrom = \"n0-0\"\nto = \"n15-3\"\n";
+    let s = good(&text);
+    let name = |link: &u8| &s.path.links.as_ref().unwrap().links[usize::from(*link)];
+    for flow in &s.flows {
+        let route = &flow.route.as_ref().unwrap().forward;
+        assert_eq!(route.len(), 15);
+        let nodes = |link| (name(link).from.clone(), name(link).to.clone());
+        assert!(
+            route
+                .windows(2)
+                .all(|two| nodes(&two[0]).1 == nodes(&two[1]).0)
+        );
+        assert_eq!(nodes(&route[0]).0.as_deref(), Some("n0-0"));
+        assert_eq!(nodes(&route[14]).1.as_deref(), Some("n15-3"));
+    }
+    // A node has no route to itself.
+    let itself = text.replace("to = \"n15-3\"\n", "to = \"n0-0\"\n");
+    assert!(bad(&itself).to_string().contains("cannot be reached"));
+}

@@ -128,6 +128,10 @@ fn mistakes_are_told_with_the_line_as_it_should_be() {
             "needs stack = \"before\"",
         ),
         (
+            format!("[wifi]\nstack = \"airtime\"\nweight = \"512us\"\n{near}{flow}"),
+            "write: weight = 512",
+        ),
+        (
             format!("[wifi]\nstack = \"fq_mac\"\naql_low = \"1ms\"\n{near}{flow}"),
             "needs stack = \"airtime\"",
         ),

@@ -77,6 +77,8 @@ fn near_misses_are_corrected() {
         ("9e99s", "18446744073709551615ns"),
         ("0.1ns", "1ns"),
         ("40furlongs", "40ms"),
+        ("200MB", "40ms"),
+        ("5kbit", "40ms"),
     ] {
         assert_eq!(parse_span(text).unwrap_err().fix, fix, "{text}");
     }
@@ -96,6 +98,7 @@ fn near_misses_are_corrected() {
         ("5MBps", "40Mbit"),
         ("10KB", "80kbit"),
         ("10kib", "10Kibit"),
+        ("200ms", "50Mbit"),
     ] {
         assert_eq!(parse_rate(text).unwrap_err().fix, fix, "{text}");
     }
@@ -109,9 +112,13 @@ fn near_misses_are_corrected() {
         ("4kib", "4KiB"),
         ("8kbit", "1kB"),
         ("8bit", "1B"),
+        ("200ms", "250kB"),
+        ("5h", "250kB"),
     ] {
         assert_eq!(parse_bytes(text).unwrap_err().fix, fix, "{text}");
     }
+    let problem = parse_bytes("200ms").unwrap_err().problem;
+    assert_eq!(problem, "is a time, not a number of bytes");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use lexopt::{Arg, Parser};
 use narrows_core::scenario::code_point;
-use narrows_core::units::{Span, parse_seconds};
+use narrows_core::units::{Rate, Span, format_rate, parse_rate, parse_seconds};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -119,6 +119,29 @@ pub fn whole<T: Copy + PartialOrd + FromStr + Display>(
     read.ok_or_else(|| format!("must be a whole number from {least} to {most}"))
 }
 
+/// The error of an option with this value. A problem that already begins with the value does not
+/// repeat it.
+pub fn wrong(option: &str, value: &str, problem: &str) -> String {
+    let problem = problem
+        .strip_prefix(value)
+        .and_then(|rest| rest.strip_prefix(": "))
+        .unwrap_or(problem);
+    format!("{option} {value}: {problem}")
+}
+
+/// Reads a rate of at least 8 bit/s. Kernels count rates in whole bytes per second, and 0 often
+/// means that there is no limit.
+pub fn rate_limit(option: &str, value: &str) -> Result<Rate, String> {
+    let rate = parse_rate(value).map_err(|e| format!("{}; write {option} {}", e.problem, e.fix))?;
+    if rate < LEAST_RATE {
+        let least = format_rate(LEAST_RATE);
+        return Err(format!("too low; write {option} {least} or more"));
+    }
+    Ok(rate)
+}
+
+/// Smallest rate of a limit: one byte per second.
+const LEAST_RATE: Rate = Rate::bit(8);
 /// Shortest interval with a line of its own.
 const LEAST_INTERVAL: Span = Span::ms(100);
 
@@ -192,6 +215,27 @@ narrows-host x HOST [options]
             all(&["-"]).unwrap(),
             [(Argument::Operand("-".into()), None)]
         );
+    }
+
+    #[test]
+    fn a_rate_limit_has_a_byte_per_second() {
+        assert_eq!(rate_limit("--rate", "8bit"), Ok(Rate::bit(8)));
+        for low in ["0bit", "1bit", "7bit"] {
+            let error = rate_limit("--rate", low).unwrap_err();
+            assert_eq!(error, "too low; write --rate 8bit or more");
+        }
+        assert!(
+            rate_limit("--rate", "5")
+                .unwrap_err()
+                .ends_with("--rate 5Mbit")
+        );
+    }
+
+    #[test]
+    fn an_error_has_its_option_and_value_once() {
+        for problem in ["too long", "5x: too long"] {
+            assert_eq!(wrong("--a", "5x", problem), "--a 5x: too long");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use narrows_core::engine::{TooShort, UnknownQueue};
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 
 /// Why a command failed or a run ended.
 #[derive(Debug)]
@@ -31,6 +32,19 @@ impl HostError {
     /// A function for `map_err`, which adds the name of the operation to an error.
     pub fn failed(doing: &'static str) -> impl Fn(io::Error) -> HostError {
         move |error| HostError::Failed(doing, error)
+    }
+    /// The error with the address of the other host, if it is the cause.
+    pub fn of(self, to: SocketAddr) -> HostError {
+        match self {
+            HostError::Broken(text) if !text.starts_with(&format!("{to}: ")) => {
+                HostError::Broken(format!("{to}: {text}"))
+            }
+            HostError::Failed(doing, error) if is_outage(&error) => HostError::Silent(
+                format!("{to}: {doing}: {error}"),
+                "check that the server still runs there".into(),
+            ),
+            other => other,
+        }
     }
     /// The reason, if the other host was lost, so that earlier observations remain valid; otherwise
     /// `None`.

@@ -246,7 +246,11 @@ fn main() -> ExitCode {
         Some("init") => ExitCode::from(process::init(&args.skip(1).collect::<Vec<_>>())),
         Some("--version") => say(concat!("narrows-host ", env!("CARGO_PKG_VERSION"), "\n")),
         Some("--help" | "-h") => say(&usage()),
-        _ => {
+        Some(name) => answer(Err(HostError::Unlike(format!(
+            "{name}: unknown command\n\n{}",
+            usage()
+        )))),
+        None => {
             eprint!("{}", usage());
             ExitCode::from(WRONG)
         }

@@ -267,7 +267,7 @@ pub const PARSERS: &[Parser] = &[
         dear: 4,
         read: |bytes| {
             if let Ok(Some(head)) = http::head(bytes) {
-                let _ = head.refusal();
+                let _ = http::Url::parse("http://h/a").map(|url| head.refusal(&url));
                 let _ = http::Body::of(&head).take(&bytes[head.took..]);
             }
         },

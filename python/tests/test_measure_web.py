@@ -31,7 +31,8 @@ AHEAD = 4
 
 class Handler(BaseHTTPRequestHandler):
     """`/BYTES` is an object of that size, `?close` the last of its connection, `?once` the last of
-    all.
+    all. With `?short`, only half of it is sent, and then the connection ends; with `?shortonce`, so
+    is the first one.
 
     `/chunked` does not tell its size. The second `?ahead` of a connection waits until others were
     asked for behind it.
@@ -56,6 +57,7 @@ class Handler(BaseHTTPRequestHandler):
         if what.endswith("?once") and self.server.given:
             self.send_error(429)
             return
+        first = not self.server.given
         self.server.given = True
         self.send_response(200)
         if what == "chunked":
@@ -70,6 +72,9 @@ class Handler(BaseHTTPRequestHandler):
         if what.endswith(("?close", "?once")):
             self.send_header("Connection", "close")
         self.end_headers()
+        if what.endswith("?short") or (first and what.endswith("?shortonce")):
+            self.close_connection = True
+            size //= 2
         for at in range(0, size, len(BLOCK)):
             self.wfile.write(BLOCK[: size - at])
 
@@ -271,6 +276,30 @@ def test_a_web_server_without_a_url_is_named_and_so_is_a_missing_directory(tmp_p
             done.stderr
         )
         assert not there.exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "problem"),
+    [
+        ("0", "the object is empty; write the URL of an object with data"),
+        ("-5", "the response has an invalid Content-Length; write the URL of another server"),
+        ("30000000?short", "the server closed the connection before the end of the object"),
+        ("600?short", "the server closed the connection before the end of the object"),
+    ],
+)
+def test_an_object_without_load_is_an_error(what: str, problem: str) -> None:
+    with served(tls=False) as url:
+        done = measure(f"{url}/{what}", "tcp_down", "--duration", "1s")
+    assert (done.returncode, f"{url}/{what}: {problem}" in done.stderr) == (2, True), done.stderr
+    assert "grade" not in done.stdout
+
+
+def test_an_object_that_is_cut_short_is_reported() -> None:
+    with served(tls=False) as url:
+        done = measure(f"{url}/30000000?shortonce", "tcp_down", "--duration", "1s")
+    assert done.returncode == 0, done.stderr
+    assert "the server closed the connection before the end of the object" in done.stdout
+    assert "(number of connections: 1)" in done.stdout
 
 
 @pytest.mark.parametrize("tls", [False, True])

@@ -262,6 +262,20 @@ def test_a_far_end_that_is_lost_gets_no_grade() -> None:
     assert summary.answer(lost).connectivity_lost
 
 
+def test_a_measurement_without_load_gets_no_grade() -> None:
+    idle = flow("down1", 3, 10, stops=3) | {"goodput_mbit": 0.0}
+    for flows in ([idle], [flow("up1", 3, 10), idle]):
+        without = pinged([20.0] * 100, flows=flows, idle_s=3)
+        said = summary.answer(without)
+        assert (said.grade, said.unloaded) == (None, ["down"])
+        reason = (
+            "The download transferred no data during the load phase, so the path had no load. The "
+            "measurement has no bufferbloat grade."
+        )
+        assert reason in sentences(without)
+    assert summary.answer(pinged([20.0] * 100, flows=[flow("up1", 3, 10)], idle_s=3)).grade == "A+"
+
+
 def test_random_loss_and_late_answers_are_no_lost_connectivity() -> None:
     every_third = [None if at % 3 else 20.0 for at in range(120)]
     assert summary.answer(pinged(every_third, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
@@ -375,6 +389,16 @@ def test_the_limit_of_data_is_named_as_it_was_asked_for() -> None:
             "data": {"stopped_by": "max_data"},
         }
         assert f"(--max-data of {said})" in sentences(Measurement.of(told))[0]
+    # Paced flows may move less than --max-data.
+    told = {
+        "measurement": 1,
+        "asked": {"max_data_bytes": 2_000_000_000, "pacing_mbit": 8.0},
+        "data": {"stopped_by": "max_data", "planned_bytes": 11_048_576},
+    }
+    limit = "(11 MB, the most that flows with --pacing 8Mbit move in --duration)"
+    assert limit in sentences(Measurement.of(told))[0]
+    told["data"]["planned_bytes"] = 2_000_000_000
+    assert "(--max-data of 2000 MB)" in sentences(Measurement.of(told))[0]
 
 
 def test_the_other_family_of_a_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

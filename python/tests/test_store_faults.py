@@ -15,6 +15,7 @@ from test_storage import failures
 
 from narrows.errors import NarrowsError, OutputError
 from narrows.measure import history
+from narrows.measure.result import Measurement
 from narrows.sweeps.claims import Claims
 from narrows.sweeps.store import Store
 
@@ -203,6 +204,25 @@ def test_the_history_survives_a_disk_that_is_full_at_any_byte(
         assert len(there) == (2 if said[-1] == "kept" else 1), (size, done.stdout)
         assert history.get(name).text() == first.text()
     assert {"refused", "kept"} <= set(said)
+
+
+@pytest.mark.skipif(not history.installed(), reason="DuckDB is not installed")
+@pytest.mark.parametrize("damage", ["other", "short", "changed"])
+def test_a_damaged_history_is_named_with_a_fix(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "history.duckdb"
+    monkeypatch.setenv("NARROWS_HISTORY", str(file))
+    history.keep(Measurement.of({"measurement": 1, "id": "a" * 16}))
+    whole = file.read_bytes()
+    # DuckDB reads the headers at 4096 and at 8192, each with a checksum.
+    changed = whole[:4100] + bytes(5000) + whole[9100:]
+    file.write_bytes({"other": b"hello", "short": whole[:13_000], "changed": changed}[damage])
+    with pytest.raises(NarrowsError) as wrong:
+        history.rows()
+    said = str(wrong.value)
+    assert said.startswith(f"{file}: ")
+    assert said.endswith(f"\n    write: mv {file} {file}.damaged"), said
 
 
 @pytest.mark.skipif(not history.installed(), reason="DuckDB is not installed")

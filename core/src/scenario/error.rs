@@ -82,9 +82,15 @@ impl Errors {
         message: &str,
         at: Option<Range<usize>>,
     ) -> Errors {
-        let start = at.map_or(source.len(), |at| at.start);
+        let start = at.as_ref().map_or(source.len(), |at| at.start);
         let (line, column) = position(source, start);
         let written = source.lines().nth(line - 1).unwrap_or("");
+        let key = at.and_then(|at| source.get(at)).unwrap_or("").trim();
+        // The line itself is right: no correction of it helps.
+        let (message, fix) = match message {
+            "duplicate key" => (format!("duplicate key {key}; write it once"), None),
+            _ => (message.into(), quoted(written)),
+        };
         Errors {
             list: alloc::vec![Error {
                 file: file.into(),
@@ -92,8 +98,8 @@ impl Errors {
                 column: Some(column),
                 key: String::new(),
                 value: None,
-                problem: format!("not TOML: {}", printable(message, 200)),
-                fix: quoted(written),
+                problem: format!("not TOML: {}", printable(&message, 200)),
+                fix,
             }],
             omitted: 0,
         }
@@ -275,6 +281,40 @@ pub(super) enum Fix {
     None,
 }
 
+/// The correction of an error within its line: bytes of the source, and their replacement.
+type Edit = (Range<usize>, String);
+
+/// The line of the source with an edit, and with the line's other edits that do not overlap it. So
+/// a suggestion contains no other error that has a correction.
+fn corrected(source: &str, own: &Edit, edits: &[&Edit]) -> String {
+    let start = source[..own.0.start].rfind('\n').map_or(0, |i| i + 1);
+    let end = source[own.0.end..]
+        .find('\n')
+        .map_or(source.len(), |i| own.0.end + i);
+    let apart = |a: &Range<usize>, b: &Range<usize>| a.end <= b.start || b.end <= a.start;
+    let mut chosen = alloc::vec![own];
+    for edit in edits
+        .iter()
+        .filter(|(at, _)| start <= at.start && at.end <= end)
+    {
+        if chosen.iter().all(|(at, _)| apart(at, &edit.0)) {
+            chosen.push(edit);
+        }
+    }
+    chosen.sort_by_key(|(at, _)| at.start);
+    let (mut line, mut at) = (String::new(), start);
+    for (range, by) in chosen {
+        line.push_str(&source[at..range.start]);
+        line.push_str(by);
+        at = range.end;
+    }
+    let after = source[at..end].trim_end();
+    if !after.trim_start().starts_with('#') {
+        line.push_str(after);
+    }
+    printable(line.trim_start(), 400)
+}
+
 /// Collects the errors of one document.
 pub(super) struct Collector<'a> {
     pub file: &'a str,
@@ -282,8 +322,8 @@ pub(super) struct Collector<'a> {
     pub files: &'a Files<'a>,
     /// Flows that models refer to by name.
     pub named: Vec<Named>,
-    /// Errors with the byte at which they start, for the order of the file.
-    errors: Vec<(usize, Error)>,
+    /// Errors with the byte at which they start, for the order of the file, and with their edits.
+    errors: Vec<(usize, Error, Option<Edit>)>,
     omitted: usize,
 }
 
@@ -314,22 +354,20 @@ impl<'a> Collector<'a> {
         }
         let at = key_at.or(node.at.as_ref());
         let key = path.rsplit('.').next().unwrap_or(&path).to_string();
-        let line = match fix {
-            Fix::Value(v) => Some(
-                self.replaced(node.at.as_ref(), &v)
-                    .unwrap_or_else(|| format!("{key} = {v}")),
+        let (line, edit) = match fix {
+            Fix::Value(v) => (Some(format!("{key} = {v}")), self.edit(node.at.as_ref(), v)),
+            Fix::Key(k) => (
+                Some(match &node.value {
+                    Value::Table(_) => format!("[{k}]"),
+                    v => format!("{k} = {}", show(v)),
+                }),
+                self.edit(key_at, k.into()),
             ),
-            Fix::Key(k) => Some(
-                self.replaced(key_at, k)
-                    .unwrap_or_else(|| match &node.value {
-                        Value::Table(_) => format!("[{k}]"),
-                        v => format!("{k} = {}", show(v)),
-                    }),
-            ),
-            Fix::Line(line) => Some(line),
-            Fix::None => None,
+            Fix::Line(line) => (Some(line), None),
+            Fix::None => (None, None),
         };
-        self.push(at, path, Some(show(&node.value)), problem.into(), line);
+        let value = Some(show(&node.value));
+        self.push(at, path, value, problem.into(), line, edit);
     }
 
     /// An error about a missing key; `near` is the place for it.
@@ -340,7 +378,7 @@ impl<'a> Collector<'a> {
         problem: impl Into<String>,
         line: String,
     ) {
-        self.push(near, path, None, problem.into(), Some(line));
+        self.push(near, path, None, problem.into(), Some(line), None);
     }
 
     /// Returns whether further errors are only counted, so that they need no correction.
@@ -355,6 +393,7 @@ impl<'a> Collector<'a> {
         value: Option<String>,
         problem: String,
         fix: Option<String>,
+        edit: Option<Edit>,
     ) {
         if self.is_full() {
             self.omitted += 1;
@@ -371,34 +410,31 @@ impl<'a> Collector<'a> {
             problem,
             fix,
         };
-        self.errors.push((start, error));
+        self.errors.push((start, error, edit));
     }
 
-    /// The line of the source with `at` replaced; `None` without source, or if that is more than
-    /// one line.
-    fn replaced(&self, at: Option<&Range<usize>>, by: &str) -> Option<String> {
+    /// The replacement of `at`; `None` without source, or if `at` is more than one line.
+    fn edit(&self, at: Option<&Range<usize>>, by: String) -> Option<Edit> {
         let (source, at) = (self.source?, at?);
-        if source.get(at.clone())?.contains('\n') {
-            return None;
-        }
-        let start = source[..at.start].rfind('\n').map_or(0, |i| i + 1);
-        let end = source[at.end..]
-            .find('\n')
-            .map_or(source.len(), |i| at.end + i);
-        let (before, mut after) = (
-            source[start..at.start].trim_start(),
-            source[at.end..end].trim_end(),
-        );
-        if after.trim_start().starts_with('#') {
-            after = "";
-        }
-        Some(printable(&format!("{before}{by}{after}"), 400))
+        (!source.get(at.clone())?.contains('\n')).then(|| (at.clone(), by))
     }
 
     /// The errors, if any, else `ok`.
     pub fn finish<T>(mut self, ok: Option<T>) -> Result<T, Errors> {
-        self.errors.sort_by_key(|(start, _)| *start);
-        let list: Vec<Error> = self.errors.into_iter().map(|(_, e)| e).collect();
+        self.errors.sort_by_key(|(start, ..)| *start);
+        let edits: Vec<&Edit> = self
+            .errors
+            .iter()
+            .filter_map(|(.., e)| e.as_ref())
+            .collect();
+        let list = self.errors.iter().map(|(_, error, edit)| Error {
+            fix: match (self.source, edit) {
+                (Some(source), Some(own)) => Some(corrected(source, own, &edits)),
+                _ => error.fix.clone(),
+            },
+            ..error.clone()
+        });
+        let list: Vec<Error> = list.collect();
         match ok {
             Some(ok) if list.is_empty() => Ok(ok),
             _ => Err(Errors {

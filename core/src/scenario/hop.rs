@@ -14,7 +14,7 @@ use super::write::{Entries, choice_node, put, put_all, quote, write, write_some}
 use super::{Buffer, Choice, HopSpec, Link, PathSpec};
 use crate::net::trace::Trace;
 use crate::net::{link, loss};
-use crate::units::{Bytes, Rate, Span, format_bytes, format_rate};
+use crate::units::{Bytes, Rate, Span, format_bytes, format_rate, parse_span};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -240,9 +240,18 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
             return None;
         }
     };
-    let unit_at = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
-        .unwrap_or(text.len());
+    let digits = |from: usize| {
+        let other = |c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'));
+        text[from..].find(other).map_or(text.len(), |n| from + n)
+    };
+    let mut unit_at = digits(0);
+    // An `e` belongs to the number if digits follow.
+    if text[unit_at..].starts_with(['e', 'E']) {
+        let end = digits(unit_at + 1);
+        if text[unit_at..end].ends_with(|c: char| c.is_ascii_digit()) {
+            unit_at = end;
+        }
+    }
     let (number, unit) = (text[..unit_at].trim(), text[unit_at..].trim());
     if number.is_empty() {
         out.refuse(
@@ -313,11 +322,14 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
         _ => match within(text, "kB", FRAME, MOST_BUFFER) {
             Ok(n) => Some(Buffer::Bytes(n)),
             Err(e) => {
-                out.refuse(
-                    f,
-                    e.problem.replace("known: ", "known: bdp, p, "),
-                    Fix::Value(quote(&e.fix)),
-                );
+                let (problem, fix) = match parse_span(text) {
+                    Ok(_) => (
+                        "is a time, but a buffer is a size: bdp, p (packets) or bytes".into(),
+                        "1bdp".into(),
+                    ),
+                    Err(_) => (e.problem.replace("known: ", "known: bdp, p, "), e.fix),
+                };
+                out.refuse(f, problem, Fix::Value(quote(&fix)));
                 None
             }
         },

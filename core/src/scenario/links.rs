@@ -578,36 +578,45 @@ fn node<'l>(out: &mut Collector<'_>, f: &Field<'_>, links: &'l [LinkPlace]) -> O
     }
 }
 
-/// All routes with the smallest number of links between two nodes, in the order of the links.
+/// The routes with the smallest number of links between two nodes, in the order of the links; at
+/// most `MOST_ROUTES`.
 fn shortest(links: &[LinkPlace], from: &str, to: &str) -> Vec<Vec<u8>> {
-    fn begins<'a>(links: &'a [LinkPlace], node: &'a str) -> impl Iterator<Item = (u8, &'a str)> {
-        let numbered = (0..).zip(links);
-        numbered.filter_map(move |(number, link)| {
-            let (begin, end) = (link.from.as_deref()?, link.to.as_deref()?);
-            (begin == node).then_some((number, end))
-        })
-    }
-    let mut partial: VecDeque<(&str, Vec<u8>)> = VecDeque::from([(from, Vec::new())]);
-    let mut distances = alloc::collections::BTreeMap::from([(from, 0)]);
-    let mut routes: Vec<Vec<u8>> = Vec::new();
-    while let Some((node, route)) = partial.pop_front() {
-        if routes
-            .first()
-            .is_some_and(|known| known.len() <= route.len())
-        {
-            break;
+    let ends: Vec<(u8, &str, &str)> = (0..)
+        .zip(links)
+        .filter_map(|(link, place)| Some((link, place.from.as_deref()?, place.to.as_deref()?)))
+        .collect();
+    // Number of links from each node to `to`.
+    let mut distances = alloc::collections::BTreeMap::from([(to, 0)]);
+    let mut open = VecDeque::from([to]);
+    while let Some(node) = open.pop_front() {
+        let farther = distances[node] + 1;
+        for (_, begin, _) in ends.iter().filter(|(.., end)| *end == node) {
+            distances.entry(*begin).or_insert_with(|| {
+                open.push_back(*begin);
+                farther
+            });
         }
-        for (link, end) in begins(links, node) {
-            let length = route.len() + 1;
-            if *distances.entry(end).or_insert(length) < length {
-                continue;
-            }
-            let mut longer = route.clone();
-            longer.push(link);
-            if end != to {
-                partial.push_back((end, longer));
-            } else if routes.len() < MOST_ROUTES {
-                routes.push(longer);
+    }
+    let mut routes: Vec<Vec<u8>> = Vec::new();
+    if from == to {
+        return routes;
+    }
+    // Each link brings a route nearer to `to`, so every partial route becomes a complete one. The
+    // last partial route is extended first: the number of partial routes stays below that of links.
+    let mut partial = alloc::vec![(from, Vec::new())];
+    while let Some((node, route)) = partial.pop().filter(|_| routes.len() < MOST_ROUTES) {
+        if node == to {
+            routes.push(route);
+            continue;
+        }
+        let Some(distance) = distances.get(node) else {
+            continue;
+        };
+        for (link, _, end) in ends.iter().rev().filter(|(_, begin, _)| *begin == node) {
+            if distances.get(end).is_some_and(|rest| rest + 1 == *distance) {
+                let mut longer = route.clone();
+                longer.push(*link);
+                partial.push((*end, longer));
             }
         }
     }

@@ -62,8 +62,12 @@ impl Collector<'_> {
     /// parameter. A table without a kind is of the first kind.
     pub fn element(&mut self, f: &Field<'_>, what: &str, known: &[Offer]) -> Option<Choice> {
         let first = known.first()?;
-        // With several kinds, a word that is no value of theirs is meant as one of them.
-        let word = |text: &str| known.len() > 1 && text.starts_with(|c: char| c.is_alphabetic());
+        // With several kinds, a word that is no value of theirs is meant as one of them. `nan` and
+        // `inf` are numbers, although no value permits them.
+        let word = |text: &str| {
+            let number = text.trim_end_matches('%').trim().parse::<f64>().is_ok();
+            known.len() > 1 && text.starts_with(|c: char| c.is_alphabetic()) && !number
+        };
         let named = |name: &str| word(name) || known.iter().any(|offer| offer.name == name);
         let kind = match &f.entry.node.value {
             Value::Table(table) => table.get("kind").map(|e| &e.node.value),
@@ -210,6 +214,9 @@ impl Collector<'_> {
         }
         let mut good = true;
         if let Value::Table(written) = &f.entry.node.value {
+            // Names that the correction of another name may have.
+            let mut absent: Vec<&'static str> = table.iter().map(|p| p.name).collect();
+            absent.retain(|name| written.get(name).is_none());
             for entry in written.entries.iter().filter(|e| e.key != "kind") {
                 let field = Field {
                     path: format!("{}.{}", f.path, super::write::key(&entry.key)),
@@ -224,8 +231,9 @@ impl Collector<'_> {
                     Some(p) => self.param(&field, p, known).map(|v| (p.name, v)),
                     None => {
                         let names: Vec<&'static str> = table.iter().map(|p| p.name).collect();
-                        let fix = keys::nearest(&entry.key, names.iter().copied())
-                            .map_or(Fix::None, Fix::Key);
+                        let near = keys::nearest(&entry.key, absent.iter().copied());
+                        absent.retain(|name| near != Some(*name));
+                        let fix = near.map_or(Fix::None, Fix::Key);
                         self.refuse(
                             &field,
                             format!("is not a parameter of {name}; known: {}", listed(&names)),

@@ -212,7 +212,10 @@ impl Collector<'_> {
                 }
                 _ => {
                     let field = Field { path, entry };
-                    let near = keys::nearest(&entry.key, ["flow", "dscp"].into_iter());
+                    let absent = ["flow", "dscp"]
+                        .into_iter()
+                        .filter(|k| table.get(k).is_none());
+                    let near = keys::nearest(&entry.key, absent);
                     let fix = near.map_or(Fix::None, Fix::Key);
                     self.refuse(&field, "is not a key of a match; known: flow, dscp", fix);
                     good = false;

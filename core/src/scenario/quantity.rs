@@ -155,7 +155,16 @@ fn whole(value: &Value) -> Option<i128> {
 
 /// Reads the count in `node`; the error is the problem and the corrected TOML.
 pub(super) fn count(node: &Node, least: u64, most: u64) -> Result<u64, (String, Fix)> {
-    let clamped = whole(&node.value).map_or(i128::from(least.max(1).min(most)), |n| {
+    // The number of a quantity: 512 of `512us`.
+    let led = || match &node.value {
+        Value::String(s) => {
+            let end = s.find(|c: char| !c.is_ascii_digit());
+            s[..end.unwrap_or(s.len())].parse().ok()
+        }
+        _ => None,
+    };
+    let meant = whole(&node.value).or_else(led);
+    let clamped = meant.map_or(i128::from(least.max(1).min(most)), |n: i128| {
         n.clamp(least.into(), most.into())
     });
     let fix = Fix::Value(clamped.to_string());
@@ -269,8 +278,9 @@ pub(super) fn probability(node: &Node) -> Result<f64, (String, Fix)> {
         (false, x) if x <= 100.0 => quote(&format!("{x}%")),
         _ => "\"100%\"".into(),
     };
-    Err((
-        "is not a probability: 0 to 1, or 0% to 100%".into(),
-        Fix::Value(fix),
-    ))
+    let problem = match x.is_nan() {
+        true => "is not a number from 0 to 1, or from 0% to 100%",
+        false => "is not a probability: 0 to 1, or 0% to 100%",
+    };
+    Err((problem.into(), Fix::Value(fix)))
 }

@@ -304,6 +304,9 @@ impl Dimension {
                 fix: self.proposal(number, bare),
             };
         }
+        let other = [&SPAN, &BYTES, &RATE]
+            .into_iter()
+            .find(|other| other.what != self.what && other.scale(unit).is_some());
         if let Some((meant, factor, divisor)) = self.bits_for_bytes(unit) {
             let problem = if divisor == 1 {
                 format!("has the unit {unit}, which counts bytes; a rate counts bits")
@@ -318,6 +321,12 @@ impl Dimension {
                 .filter(|v| *v > 0)
                 .map_or_else(|| self.example.into(), |v| self.format(v));
             return UnitError { problem, fix };
+        }
+        if let Some(other) = other {
+            return UnitError {
+                problem: format!("is {}, not {}", other.what, self.what),
+                fix: self.example.into(),
+            };
         }
         if let Some(meant) = self.near(unit) {
             let fix = self.proposal(number, meant);

@@ -353,7 +353,8 @@ pub fn slice(
             }
             !stopped && progress(at)
         },
-    )?;
+    )
+    .map_err(|error| error.of(to))?;
     seen.one_way.common = far.common;
     if let (Some(token), Carrier::Datagrams(line)) = (far.token, &mut far.line) {
         let _ = line.socket.send(&irtt::close(token), None, None);

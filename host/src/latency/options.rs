@@ -3,8 +3,9 @@
 use super::exchange::{LARGEST, Pace, Plan, Stall};
 use super::load::Load;
 use super::policy::Policy;
+use super::protocol::ECHO;
 use super::{irtt, stamp};
-use crate::arguments::{Argument, Arguments, dscp, interval_lines, whole};
+use crate::arguments::{self, Argument, Arguments, dscp, interval_lines, whole};
 use crate::measure::address::Family;
 use crate::protocols::wire;
 use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_span};
@@ -94,6 +95,8 @@ pub const SPEAKS: [(&str, Speaks, u16); 7] = [
     ("tcp", Speaks::Tcp, 443),
 ];
 
+/// Shortest time after which a request counts as lost, ns.
+const LEAST_TIMEOUT: u64 = 1_000_000;
 /// Default and smallest interval of TCP handshakes, ns. A faster sequence could resemble an attack.
 const HANDSHAKES: (u64, u64) = (100_000_000, 10_000_000);
 
@@ -173,9 +176,7 @@ pub fn stall(text: &str) -> Result<Stall, String> {
             lasts: lasts.as_ns(),
             every: every.as_ns(),
         }),
-        _ => Err(format!(
-            "--stall {text}: not a duration and a period; write, e.g., 4ms@100ms"
-        )),
+        _ => Err("not a duration and a longer period; write, e.g., 4ms@100ms".into()),
     }
 }
 
@@ -200,7 +201,7 @@ pub fn read(
         stream: false,
         tied: false,
     };
-    let (mut count, mut duration, mut interval) = (None, None, None);
+    let (mut count, mut duration, mut interval, mut lead) = (None, None, None, None);
     let mut args = Arguments::new(args, USAGE);
     while let Some(arg) = args.next_argument()? {
         let option = match arg {
@@ -226,6 +227,7 @@ pub fn read(
             }
             "--duration" => duration = Some(span(&option, &args.value()?)?),
             "--interval" => interval = Some(span(&option, &args.value()?)?),
+            "--lead" => lead = Some(span(&option, &args.value()?)?),
             _ => one(&mut asked, &option, &args.value()?)?,
         }
     }
@@ -274,7 +276,18 @@ pub fn read(
             ));
         }
     }
-    if plan.lead >= plan.interval && plan.pace == Pace::Even {
+    if let Some(lead) = lead {
+        plan.lead = lead;
+        if lead >= plan.interval && plan.pace == Pace::Even {
+            let (lead, interval) = (Span::ns(lead), Span::ns(plan.interval));
+            return Err(format!(
+                "--lead {}: not shorter than the --interval of {}; write --lead {} or less",
+                format_span(lead),
+                format_span(interval),
+                format_span(Span::ns(plan.interval / 2))
+            ));
+        }
+    } else if plan.lead >= plan.interval && plan.pace == Pace::Even {
         plan.lead = plan.interval / 2;
     }
     Ok(asked)
@@ -294,14 +307,7 @@ fn span(option: &str, value: &str) -> Result<u64, String> {
 }
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
-    // A message that already begins with the value does not repeat it.
-    let wrong = |what: &str| {
-        let what = what
-            .strip_prefix(value)
-            .and_then(|rest| rest.strip_prefix(": "))
-            .unwrap_or(what);
-        format!("{option} {value}: {what}")
-    };
+    let wrong = |problem: &str| arguments::wrong(option, value, problem);
     match option {
         "--ip" => asked.family = Some(Family::parse(value)?),
         "--port" => {
@@ -329,10 +335,17 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 .ok()
                 .filter(|size| *size <= LARGEST);
             asked.plan.size = size.ok_or_else(|| wrong("too large; write 65507B or less"))?;
+            if asked.plan.size < ECHO {
+                return Err(wrong(&format!("too small; write {ECHO}B or more")));
+            }
         }
         "--slow" => asked.plan.slow = Some(span(option, value)?),
-        "--timeout" => asked.plan.patience = span(option, value)?.max(1_000_000),
-        "--lead" => asked.plan.lead = span(option, value)?,
+        "--timeout" => {
+            asked.plan.patience = span(option, value)?;
+            if asked.plan.patience < LEAST_TIMEOUT {
+                return Err(wrong("too short; write 1ms or more"));
+            }
+        }
         "--interval-lines" => {
             asked.plan.lines = interval_lines(value).map_err(|e| wrong(&e))?.as_ns();
         }
@@ -345,7 +358,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             asked.rounds = whole(value, 1..=1000).map_err(|e| wrong(&e))?;
         }
         "--dscp" => asked.dscp = dscp(value).map_err(|e| wrong(&e))?,
-        "--stall" => asked.plan.stall = Some(stall(value)?),
+        "--stall" => asked.plan.stall = Some(stall(value).map_err(|e| wrong(&e))?),
         _ => asked.token = Some(value.to_string()),
     }
     Ok(())
@@ -413,6 +426,22 @@ mod tests {
         let fast = asked("h --speaks tcp --interval 1ms").unwrap_err();
         assert!(fast.ends_with("write 10ms or more"), "{fast}");
         assert!(asked("h --interval 10ns").unwrap_err().contains("pingpong"));
+        for (line, said) in [
+            ("--timeout 0s", "--timeout 0s: too short; write 1ms or more"),
+            ("--size 0B", "--size 0B: too small; write 16B or more"),
+            (
+                "--lead 10s",
+                "--lead 10s: not shorter than the --interval of 1ms; write --lead 500us or less",
+            ),
+            ("--stall 5ms@1ms", "--stall 5ms@1ms: not a duration"),
+        ] {
+            let error = asked(&format!("h {line}")).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+        }
+        let options = asked("h --lead 0s --size 64B --timeout 1ms").unwrap();
+        assert_eq!((options.plan.lead, options.plan.size), (0, 64));
+        // The default is shortened, not refused.
+        assert_eq!(asked("h --interval 50us").unwrap().plan.lead, 25_000);
         assert!(
             asked("h --speaks udp")
                 .unwrap_err()

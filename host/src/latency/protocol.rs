@@ -159,7 +159,8 @@ impl Protocol for Sessions {
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Echo;
 
-const ECHO: usize = 16;
+/// Size of the smallest question of all protocols, bytes.
+pub const ECHO: usize = 16;
 
 impl Echo {
     /// Whether a datagram may be such a question: a number below 2³² in 64 bits, a time, and

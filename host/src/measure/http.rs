@@ -6,6 +6,11 @@ use std::fmt;
 const HEAD: usize = 16 << 10;
 /// Largest number of characters of a redirect's location that are shown.
 const SHOWN: usize = 200;
+/// Errors of a response, with what to do.
+const LONG: &str =
+    "the head of the response is longer than 16 KiB; write the URL of another server";
+const FOREIGN: &str = "the response is not HTTP/1.1; write host and port of a web server";
+const LENGTH: &str = "the response has an invalid Content-Length; write the URL of another server";
 
 /// An `http://` or `https://` URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +60,20 @@ impl Url {
         };
         format!("{}{port}", self.host)
     }
+    /// The URL in the `Location` of a response: another URL, or a reference to this server (RFC
+    /// 3986, section 4.2).
+    fn resolve(&self, reference: &str) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let server = self.server();
+        let path = self.path.split(['?', '#']).next().unwrap_or("/");
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        match reference {
+            whole if whole.contains("://") => whole.into(),
+            other if other.starts_with("//") => format!("{scheme}:{other}"),
+            other if other.starts_with('/') => format!("{scheme}://{server}{other}"),
+            other => format!("{scheme}://{server}{folder}/{other}"),
+        }
+    }
     /// The request for the object at `path` of this server.
     pub fn request(&self, path: &str) -> String {
         let server = self.server();
@@ -86,13 +105,24 @@ pub struct Head {
 }
 
 impl Head {
-    /// Why the response contains no object; `None` if its status is 200.
-    pub fn refusal(&self) -> Option<String> {
-        match (self.status, &self.moved) {
-            (200, _) => None,
-            (300..400, Some(to)) => Some(format!("it has moved to {to}")),
-            (status, _) => Some(format!("status {status}")),
-        }
+    /// Why the response to a request for `url` contains no object, and what to do. `None` if its
+    /// status is 200 and the object is not empty.
+    pub fn refusal(&self, url: &Url) -> Option<String> {
+        let status = self.status;
+        Some(match (status, &self.moved) {
+            (200, _) if self.length == Some(0) => {
+                "the object is empty; write the URL of an object with data".into()
+            }
+            (200, _) => return None,
+            (300..=399, Some(to)) => {
+                format!("it has moved to {}; write that URL", url.resolve(to))
+            }
+            (401 | 403, _) => {
+                format!("status {status}; write the URL of an object that everybody may download")
+            }
+            (404 | 410, _) => format!("status {status}; write the URL of an existing object"),
+            _ => format!("status {status}; write the URL of an object with status 200"),
+        })
     }
 }
 
@@ -100,7 +130,7 @@ impl Head {
 pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() > HEAD {
-            Err("a head that does not end")
+            Err(LONG)
         } else {
             Ok(None)
         };
@@ -112,7 +142,7 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
         .strip_prefix("HTTP/1.")
         .and_then(|rest| rest.get(2..5)?.parse().ok());
     let mut seen = Head {
-        status: status.ok_or("no HTTP")?,
+        status: status.ok_or(FOREIGN)?,
         length: None,
         took: end + 4,
         closes: first.starts_with("HTTP/1.0"),
@@ -122,7 +152,16 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         let (name, value) = (name.to_ascii_lowercase(), value.trim());
         match name.as_str() {
-            "content-length" => seen.length = value.parse().ok(),
+            "content-length" => {
+                // A list of equal lengths is one length (RFC 9112, section 6.3).
+                let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+                for text in value.split(',').map(str::trim) {
+                    let length = text.parse().ok().filter(|_| digits(text)).ok_or(LENGTH)?;
+                    if *seen.length.get_or_insert(length) != length {
+                        return Err(LENGTH);
+                    }
+                }
+            }
             "connection" => seen.closes |= value.to_ascii_lowercase().contains("close"),
             "transfer-encoding" => seen.chunked |= value.to_ascii_lowercase().contains("chunked"),
             "location" => {
@@ -275,19 +314,59 @@ mod tests {
             (seen.status, seen.length, seen.took, seen.closes),
             (200, Some(12), bytes.len() - 3, true)
         );
-        assert_eq!(seen.refusal(), None);
+        assert_eq!(seen.refusal(&url), None);
         assert_eq!(head(b"HTTP/1.1 200"), Ok(None));
         assert!(head(b"SSH-2.0\r\n\r\n").is_err());
     }
 
     #[test]
-    fn who_has_moved_says_whereto_and_nothing_else() {
-        let seen = head(b"HTTP/1.1 301 Moved\r\nLocation: https://x/\x1b[31m\r\n\r\n")
-            .unwrap()
-            .unwrap();
-        assert_eq!(seen.refusal().unwrap(), "it has moved to https://x/[31m");
-        let seen = head(b"HTTP/1.1 404 Not Found\r\n\r\n").unwrap().unwrap();
-        assert_eq!(seen.refusal().unwrap(), "status 404");
+    fn a_response_without_an_object_says_what_to_write() {
+        let url = Url::parse("http://h:81/a/b?c").unwrap();
+        let refusal = |response: &str| head(response.as_bytes()).unwrap().unwrap().refusal(&url);
+        let moved = |to: &str| refusal(&format!("HTTP/1.1 301 Moved\r\nLocation: {to}\r\n\r\n"));
+        for (to, whole) in [
+            ("https://x/\x1b[31m", "https://x/[31m"),
+            ("/", "http://h:81/"),
+            ("//x/y", "http://x/y"),
+            ("d?e", "http://h:81/a/d?e"),
+        ] {
+            let said = format!("it has moved to {whole}; write that URL");
+            assert_eq!(moved(to), Some(said));
+        }
+        for (status, said) in [
+            (
+                "404 Not Found",
+                "status 404; write the URL of an existing object",
+            ),
+            (
+                "403 No",
+                "status 403; write the URL of an object that everybody may download",
+            ),
+            (
+                "500 No",
+                "status 500; write the URL of an object with status 200",
+            ),
+            (
+                "200 OK\r\nContent-Length: 0",
+                "the object is empty; write the URL of an object with data",
+            ),
+        ] {
+            let refused = refusal(&format!("HTTP/1.1 {status}\r\n\r\n"));
+            assert_eq!(refused.as_deref(), Some(said));
+        }
+    }
+
+    #[test]
+    fn an_invalid_length_is_an_error() {
+        let of = |length: &str| {
+            let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            head(response.as_bytes()).map(|head| head.unwrap().length)
+        };
+        assert_eq!(of("5"), Ok(Some(5)));
+        assert_eq!(of("5, 5"), Ok(Some(5)));
+        for wrong in ["-5", "+5", "5, 6", "", "x", "99999999999999999999"] {
+            assert_eq!(of(wrong), Err(LENGTH), "{wrong}");
+        }
     }
 
     fn chunked() -> Body {

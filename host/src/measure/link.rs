@@ -91,12 +91,13 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result
 pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
     let until = sys::monotonic() + PATIENCE;
     while !bytes.is_empty() {
-        match sys::send_some(fd, bytes).map_err(|e| {
+        let failed = |e| {
             broken(format!(
-                "the connection to the far \
-         end failed: {e}"
+                "the connection to the server failed: {}",
+                reason(&e)
             ))
-        })? {
+        };
+        match sys::send_some(fd, bytes).map_err(failed)? {
             Some(n) => bytes = &bytes[n..],
             None if sys::stopped() => return Err(HostError::Stopped),
             None if sys::monotonic() > until => {
@@ -147,13 +148,21 @@ fn version_of(to: SocketAddr) -> Option<(u64, String)> {
 
 /// Connects and identifies the server. Errors recommend to start `whom` there.
 pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, HostError> {
+    // A server that fails before the first request is no server of this protocol.
+    identified(to, token, whom).map_err(|error| match error {
+        HostError::Broken(text) => HostError::Missing(format!("{text}; start {whom} there")),
+        other => other,
+    })
+}
+
+fn identified(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, HostError> {
     let wrong = |e: std::io::Error| HostError::Missing(format!("{to}: {e}"));
     let socket = socket::connect(to, &Wanted::default()).map_err(wrong)?;
     connected(&socket, to, sys::monotonic() + PATIENCE, whom)?;
     socket::no_delay(&socket);
     let client = random().map_err(HostError::failed("random numbers"))?;
     let hello = Hello::Control(client).to_bytes();
-    send_all(&socket, &hello)?;
+    send_all(&socket, &hello).map_err(|error| error.of(to))?;
     let Some(first) = first_byte(&socket, to)? else {
         return Err(match version_of(to) {
             Some((version, narrows)) => HostError::Missing(format!(
@@ -186,7 +195,8 @@ pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, Hos
     let server = greeting["nonce"].as_str().and_then(from_hex);
     let from = greeting["you"].as_str().and_then(|you| you.parse().ok());
     let (Some(server), Some(from)) = (server, from) else {
-        return Err(broken("a greeting without a nonce or without our address"));
+        let problem = "the server sent a greeting without a nonce or without our address";
+        return Err(broken(problem).of(to));
     };
     let transcript = Transcript {
         client,
@@ -222,7 +232,8 @@ pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, Hos
         }
     }
     let cookie = link.welcome["cookie"].as_str().and_then(from_hex);
-    link.cookie = cookie.ok_or_else(|| broken("a welcome without a cookie"))?;
+    let problem = "the server sent a welcome without a cookie";
+    link.cookie = cookie.ok_or_else(|| broken(problem).of(to))?;
     Ok(Peer::Narrows(link))
 }
 
@@ -246,7 +257,7 @@ fn stranger(first: u8) -> Option<String> {
 impl Link {
     /// Sends a frame.
     pub fn say(&mut self, value: &Value) -> Result<(), HostError> {
-        send_all(&self.socket, &wire::to_frame(value))
+        send_all(&self.socket, &wire::to_frame(value)).map_err(|error| error.of(self.to))
     }
     /// The socket, for polling.
     pub fn socket(&self) -> &OwnedFd {
@@ -255,14 +266,16 @@ impl Link {
     /// Receives the next frame; waits up to `wait` ns for the whole frame, then returns `None`. A
     /// server that sends continuously cannot delay a request to stop.
     pub fn hear(&mut self, wait: u64) -> Result<Option<Value>, HostError> {
+        self.next(wait).map_err(|error| error.of(self.to))
+    }
+    fn next(&mut self, wait: u64) -> Result<Option<Value>, HostError> {
         let mut deadline = Deadline::within(wait);
         loop {
             if sys::stopped() {
                 return Err(HostError::Stopped);
             }
             let seen = wire::frame(&self.input, ANSWER);
-            let seen =
-                seen.map_err(|e| broken(format!("the server sent an invalid message ({e:?})")))?;
+            let seen = seen.map_err(|_| broken("the server sent an invalid message"))?;
             if let Some((value, n)) = seen {
                 self.input.drain(..n);
                 return Ok(Some(value));
@@ -274,7 +287,10 @@ impl Link {
                 Err(ReadError::TimedOut) => return Ok(None),
                 Err(ReadError::Stopped) => return Err(HostError::Stopped),
                 Err(ReadError::Failed(e)) => {
-                    return Err(broken(format!("the connection to the server failed: {e}")));
+                    return Err(broken(format!(
+                        "the connection to the server failed: {}",
+                        reason(&e)
+                    )));
                 }
             }
         }
@@ -290,10 +306,8 @@ impl Link {
             let left = until.saturating_sub(sys::monotonic());
             let heard = if left == 0 { None } else { self.hear(left)? };
             let Some(value) = heard else {
-                return Err(broken(format!(
-                    "the server does not answer ({})",
-                    kinds.join(", ")
-                )));
+                let problem = format!("the server does not answer ({})", kinds.join(", "));
+                return Err(broken(problem).of(self.to));
             };
             match value["is"].as_str() {
                 Some(is) if kinds.contains(&is) => return Ok(value),
@@ -317,14 +331,14 @@ impl Link {
             let back = sys::monotonic();
             let here = answer["here"]
                 .as_u64()
-                .ok_or_else(|| broken("a clock without a time"))?;
+                .ok_or_else(|| broken("the server sent a clock without a time").of(self.to))?;
             let error = (back - at) / 2;
             if best.is_none_or(|best| error < best.error) {
                 let ns = i128::from(here) - i128::from(at + error);
                 best = Some(Offset { ns, error });
             }
         }
-        best.ok_or_else(|| broken("no clock"))
+        best.ok_or_else(|| broken("the server sent no clock").of(self.to))
     }
 }
 
@@ -357,6 +371,29 @@ mod tests {
         sys::AHEAD.set(0);
         assert!(matches!(late, Err(HostError::Broken(_))));
         assert!(link.expect_until(&["samples"], until).is_ok());
+    }
+
+    #[test]
+    fn an_error_of_a_link_names_the_server() {
+        for (sent, problem) in [
+            (&[0xff; 8][..], "the server sent an invalid message"),
+            (&[0, 0, 0, 1, b'x'], "the server sent an invalid message"),
+            (&[], "the server has closed the connection"),
+        ] {
+            let (near, mut far) = UnixStream::pair().unwrap();
+            let mut link = Link {
+                socket: near.into(),
+                input: Vec::new(),
+                to: "127.0.0.1:1".parse().unwrap(),
+                cookie: [0; 16],
+                version: String::new(),
+                welcome: Value::Null,
+            };
+            far.write_all(sent).unwrap();
+            drop(far);
+            let error = link.expect(&["samples"]).unwrap_err();
+            assert_eq!(error.to_string(), format!("127.0.0.1:1: {problem}"));
+        }
     }
 
     #[test]

@@ -278,7 +278,8 @@ pub fn run(
         seen = match peer {
             Peer::Narrows(link) => with_narrows(link, &mut run, to, &phases)?,
             Peer::Iperf3(socket, cookie, first) => {
-                with_iperf(Control::new(socket, cookie, first)?, &mut run, to, &phases)?
+                let control = Control::new(socket, cookie, first).map_err(|e| e.of(to))?;
+                with_iperf(control, &mut run, to, &phases).map_err(|e| e.of(to))?
             }
         };
     }

@@ -1,11 +1,11 @@
 //! Reads the options of `narrows-host measure`.
 
-use crate::arguments::{Argument, Arguments, dscp, interval_lines, whole};
+use crate::arguments::{Argument, Arguments, dscp, interval_lines, rate_limit, whole};
 use crate::measure::address::Family;
 use crate::protocols::wire::PORT;
 pub use narrows_core::registry::measurement::Test;
 use narrows_core::registry::measurement::{MOST_STREAMS, TESTS};
-use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_rate, parse_seconds, parse_span};
+use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_seconds, parse_span};
 
 /// The usage text.
 pub fn usage() -> String {
@@ -283,7 +283,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--dscp" => {
             asked.dscp = dscp(value).map_err(|e| wrong(&e))?;
         }
-        "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
+        "--pacing" => asked.pacing = Some(rate_limit(option, value).map_err(|e| wrong(&e))?),
         "--interval-lines" => asked.lines = interval_lines(value).map_err(|e| wrong(&e))?,
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
         "--parts" => {
@@ -346,6 +346,13 @@ mod tests {
             );
         }
         assert!(asked("h --ping-interval 10").unwrap_err().ends_with("10ms"));
+        // The kernel would not limit flows of less than a byte per second.
+        for low in ["0bit", "7bit"] {
+            let refused = asked(&format!("h --test tcp_down --pacing {low}")).unwrap_err();
+            let said = format!("--pacing {low}: too low; write --pacing 8bit or more");
+            assert_eq!(refused, said);
+        }
+        assert!(asked("h --test tcp_down --pacing 8bit").is_ok());
         assert!(
             asked("").is_err()
                 && asked("a b").is_err()

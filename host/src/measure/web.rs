@@ -51,6 +51,14 @@ const MOST_ASKED: u64 = 64;
 pub const PATIENCE: u64 = 20_000_000_000;
 /// Interval at which it is checked whether pages may start.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Duration of a load phase from which on its results are kept if the server ends all objects
+/// early, ns.
+const LEAST_LOAD: u64 = 1_000_000_000;
+const CUT_SHORT: &str = "the server closed the connection before the end of the object, whose \
+                         length it had stated; check the server, or write another URL";
+const NO_RESPONSE: &str =
+    "the server closed the connection without a response; check that it serves HTTP/1.1 there";
+
 fn missing(url: &Url, text: impl std::fmt::Display) -> HostError {
     HostError::Missing(format!("{url}: {text}"))
 }
@@ -79,6 +87,9 @@ struct Download {
     /// Number of requested bytes, not counting those that arrived with the first head; `None` if
     /// the server does not state the length.
     left: Option<u64>,
+    /// Number of bytes of the first object that had not arrived with its head; 0 if the server does
+    /// not state its length.
+    first: u64,
 }
 
 impl Download {
@@ -122,13 +133,13 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
     loop {
         let mut more = [0; 2048];
         match connection.read(&mut more).map_err(failed)? {
-            0 => return Err(missing(url, "no answer")),
+            0 => return Err(missing(url, NO_RESPONSE)),
             n => bytes.extend(&more[..n]),
         }
         let Some(head) = head(&bytes).map_err(|why| missing(url, why))? else {
             continue;
         };
-        if let Some(why) = head.refusal() {
+        if let Some(why) = head.refusal(url) {
             return Err(missing(url, why));
         }
         let got = (bytes.len() - head.took) as u64 + if url.tls { RECORD } else { 0 };
@@ -143,6 +154,7 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
             socket,
             each: whole.filter(|_| !head.closes),
             left: head.length.map(|length| length.saturating_sub(got)),
+            first: head.length.map_or(0, |length| length.saturating_sub(got)),
         };
         download.ask(url, 0, AHEAD);
         return Ok(download);
@@ -217,7 +229,7 @@ pub fn loaded(
         .iter_mut()
         .for_each(|flow| flow.seen.note(&flow.stream, from));
     let (carriers, budget) = (Arc::clone(&run.carriers), Arc::clone(&run.budget));
-    let (mut failed, mut again) = (None, 0);
+    let (mut failed, mut again, mut short) = (None, 0, 0);
     let mut why = run.watch(from, |now| {
         let mut over = Vec::new();
         for flow in &mut flows {
@@ -230,12 +242,18 @@ pub fn loaded(
             let whole = flow.download.left.is_some_and(|left| moved >= left);
             if (whole || flow.stream.over() || flow.seen.stalled()) && !budget.spent() {
                 carriers.stop(flow.slot);
+                short += usize::from(flow.stream.over() && moved < flow.download.first);
                 over.push(flow);
             }
         }
         let dscps: Vec<_> = over.iter().map(|flow| flow.seen.dscp).collect();
         again += over.len();
-        let new = downloads(url, to, &dscps).and_then(|new| {
+        // One connection may fail, but a server that ends all objects early is no source of load.
+        let new = match short > specs.len() {
+            true => Err(missing(url, CUT_SHORT)),
+            false => downloads(url, to, &dscps),
+        };
+        let new = new.and_then(|new| {
             over.into_iter().zip(new).try_for_each(|(flow, download)| {
                 let socket = download
                     .socket
@@ -256,6 +274,10 @@ pub fn loaded(
             totals(flows.iter().map(|flow| &flow.seen)),
         )
     })?;
+    let until = sys::monotonic();
+    if short > flows.len() && until - from < LEAST_LOAD {
+        return Err(missing(url, CUT_SHORT));
+    }
     // After an error, earlier observations are kept.
     match failed {
         Some(HostError::Stopped) => why = run.stopped()?,
@@ -264,13 +286,16 @@ pub fn loaded(
             .push(format!("the server sent no more data: {error}")),
         None => {}
     }
-    if again > flows.len() {
+    if (1..=flows.len()).contains(&short) {
+        run.notes.push(format!(
+            "{url}: {CUT_SHORT} (number of connections: {short})"
+        ));
+    } else if again > flows.len() {
         run.notes.push(format!(
             "the server closed the connection after the object {again} times, and each new \
              connection began in slow start: use a larger object"
         ));
     }
-    let until = sys::monotonic();
     let mut seen = Vec::new();
     for mut flow in flows {
         run.carriers.stop(flow.slot);
@@ -430,7 +455,7 @@ fn fetch(
     let (mut start, mut waited) = (Vec::new(), None);
     let head = loop {
         match connection.read(&mut bytes)? {
-            0 => return Err(other("no answer")),
+            0 => return Err(other(NO_RESPONSE)),
             n => {
                 waited.get_or_insert_with(|| sys::monotonic() - begin);
                 start.extend(&bytes[..n]);
@@ -440,7 +465,7 @@ fn fetch(
             break head;
         }
     };
-    if let Some(why) = head.refusal() {
+    if let Some(why) = head.refusal(url) {
         return Err(other(&why));
     }
     let mut body = Body::of(&head);

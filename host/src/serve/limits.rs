@@ -2,7 +2,8 @@
 //! `docs/reference/far-end.md` are generated from it.
 
 use super::source::Most;
-use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_rate, parse_seconds};
+use crate::arguments::rate_limit;
+use narrows_core::units::{Bytes, Rate, Span, format_bytes, parse_bytes, parse_seconds};
 use serde_json::{Value, json};
 
 /// Largest number of concurrent streams of a session, and of datagram streams of an iperf3 test.
@@ -57,6 +58,10 @@ pub const FREE_GUESSES: u32 = 3;
 /// The first wait after wrong tokens, and the longest one, ns. Each further wrong token doubles the
 /// wait.
 pub const BACKOFF: (u64, u64) = (1_000_000_000, 60_000_000_000);
+
+/// Smallest limit of socket memory. One address may use half of it. That is enough for one TCP flow
+/// with the default buffers of Linux: 128 KiB to receive and 16 KiB to send.
+const LEAST_MEMORY: Bytes = Bytes::new(1_000_000);
 
 /// The limits that options can change.
 #[derive(Copy, Clone, Debug)]
@@ -168,21 +173,25 @@ impl Limits {
             n.ok_or(format!("must be a whole number from 1 to {most}"))
         };
         let done = match option {
-            "--rate" => parse_rate(value)
-                .map(|rate| self.rate = Some(rate))
-                .map_err(unit),
-            "--udp-rate" => parse_rate(value)
-                .map(|rate| self.udp_rate = rate)
-                .map_err(unit),
+            "--rate" => rate_limit(option, value).map(|rate| self.rate = Some(rate)),
+            "--udp-rate" => rate_limit(option, value).map(|rate| self.udp_rate = rate),
             "--duration" => parse_seconds(value)
                 .map(|span| self.duration = span)
                 .map_err(unit),
             "--bytes" => parse_bytes(value)
                 .map(|bytes| self.bytes = bytes)
                 .map_err(unit),
-            "--memory" => parse_bytes(value)
-                .map(|bytes| self.memory = bytes)
-                .map_err(unit),
+            "--memory" => match parse_bytes(value) {
+                Ok(bytes) if bytes < LEAST_MEMORY => {
+                    let least = format_bytes(LEAST_MEMORY);
+                    Err(format!("too little; write {option} {least} or more"))
+                }
+                Ok(bytes) => {
+                    self.memory = bytes;
+                    Ok(())
+                }
+                Err(e) => Err(unit(e)),
+            },
             "--clients" => number(10_000).map(|n| self.clients = n),
             "--clients-per-address" => number(10_000).map(|n| self.per_address = Some(n)),
             "--udp-packets" => number(10_000_000).map(|n| self.udp_packets = n),
@@ -468,11 +477,24 @@ mod tests {
         limits.per_address = None;
         assert_eq!(format!("{limits:?}"), format!("{:?}", Limits::default()));
         assert_eq!(limits.set("--port", "1"), None);
-        assert!(
-            limits
-                .set("--clients", "0")
-                .is_some_and(|done| done.is_err())
-        );
+        // With these limits, a session could not transfer anything.
+        for (option, least) in [
+            ("--clients", "from 1 to"),
+            ("--rate", "8bit or more"),
+            ("--udp-rate", "8bit or more"),
+            ("--memory", "1MB or more"),
+        ] {
+            let unit = match option {
+                "--clients" => "",
+                "--memory" => "B",
+                _ => "bit",
+            };
+            let refused = limits
+                .set(option, &format!("0{unit}"))
+                .unwrap()
+                .unwrap_err();
+            assert!(refused.contains(least), "{option}: {refused}");
+        }
     }
 
     #[test]

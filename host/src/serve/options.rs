@@ -2,7 +2,7 @@
 
 use super::confine::User;
 use super::limits::Limits;
-use crate::arguments::{Argument, Arguments};
+use crate::arguments::{Argument, Arguments, wrong};
 use crate::latency::answer::Answers;
 use crate::latency::exchange::Stall;
 use crate::latency::options::stall;
@@ -178,7 +178,7 @@ pub fn read(
                 done.map_err(|e| match option.as_str() {
                     // A token is a secret and does not appear in the error.
                     "--token" => format!("{option}: {e}"),
-                    _ => format!("{option} {value}: {e}"),
+                    _ => wrong(&option, &value, &e),
                 })?;
             }
         }
@@ -343,6 +343,15 @@ mod tests {
             (Some("eth0"), 7)
         );
         assert!(asked("--xdp-port 0").is_err());
+        for (line, said) in [
+            ("--stall 5ms@1ms", "--stall 5ms@1ms: not a duration"),
+            ("--policy spin+rr", "--policy spin+rr: a real-time"),
+            ("--rate 0bit", "--rate 0bit: too low; write --rate 8bit"),
+            ("--memory 1B", "--memory 1B: too little; write --memory 1MB"),
+        ] {
+            let error = asked(line).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+        }
         assert!(asked("--token abc").unwrap_err().contains("8 or more"));
         assert!(
             asked("--clients 0").is_err()

@@ -69,7 +69,12 @@ fn plan(file: &str) -> Result<Plan, HostError> {
     } else {
         safe_file::read_trusted(std::path::Path::new(file)).map_err(wrong)?
     };
-    Plan::parse(&bytes).map_err(HostError::Unlike)
+    Plan::parse(&bytes).map_err(|problem| {
+        HostError::Unlike(match file {
+            "-" => problem,
+            file => format!("{file}: {problem}"),
+        })
+    })
 }
 
 /// Enters the network namespace of this name. Returns whether it differs from the namespace that

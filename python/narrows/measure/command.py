@@ -201,9 +201,10 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     --test rrul and --test rrul_be. Other options under Load are errors. Without [path.reverse] in
     the scenario, the upload is omitted.
 
-    The exit code is 1 if neither replies to pings nor data arrive for two seconds. After Ctrl-C,
-    SIGTERM or SIGHUP, the results so far are printed, written to the files of the options and added
-    to the history. The exit code is then 128 plus the number of the signal.
+    The exit code is 1 if neither replies to pings nor data arrive for two seconds, or if a load
+    phase transfers no data. After Ctrl-C, SIGTERM or SIGHUP, the results so far are printed,
+    written to the files of the options and added to the history. The exit code is then 128 plus the
+    number of the signal.
     """
     if path_file is not None and not with_model:
         raise click.BadParameter("needs the path model; omit --no-model", param_hint="--path")
@@ -248,7 +249,10 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
             # The results are stored and printed; the exit code is that of the signal.
             raise KeyboardInterrupt
 
-    if answer(measured).connectivity_lost or measured.stopped_by == "lost":
+    results = answer(measured)
+    # Pages are data, too.
+    empty = results.unloaded and not measured.json.get("page")
+    if results.connectivity_lost or empty or measured.stopped_by == "lost":
         click.get_current_context().exit(1)
 
 

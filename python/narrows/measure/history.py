@@ -36,6 +36,9 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of a row, except `json`."""
 
+_DAMAGED = ("not a valid DuckDB database", "Could not read enough bytes", "Corrupt database")
+"""Parts of DuckDB's messages about a file whose content is invalid."""
+
 MOST_DAYS = 365_000
 """The largest number of days after which measurements are deleted."""
 
@@ -168,7 +171,7 @@ def _rewrite(where: str, values: Sequence[object]) -> None:
             )
             base.execute("DETACH kept")
     except (OSError, duckdb.Error) as error:
-        raise OutputError(f"{whole}: {str(error).splitlines()[0]}") from error
+        raise _unusable(whole, error) from error
 
 
 def rows(*, host: str | None = None, last: int = 20) -> list[JsonObject]:
@@ -228,7 +231,17 @@ def _ask(question: str, values: Sequence[object], *, write: bool = False) -> lis
                 base.execute(_TABLE)
             return list(base.execute(question, list(values)).fetchall())
     except (OSError, duckdb.Error) as error:
-        raise OutputError(f"{where}: {str(error).splitlines()[0]}") from error
+        raise _unusable(where, error) from error
+
+
+def _unusable(where: Path, error: Exception) -> OutputError:
+    """The error of a history file that cannot be read or written. If its content is invalid, the
+    error proposes to begin a new one.
+    """
+    said = str(error).splitlines()[0]
+    damaged = any(sign in said for sign in _DAMAGED)
+    fix = f"\n    write: mv {where} {where}.damaged" if damaged else ""
+    return OutputError(f"{where}: {said}{fix}")
 
 
 def _is_locked(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from narrows.measure import history as stored
 from narrows.render.styled import table
 from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
-from narrows.render.words import number
+from narrows.render.words import fine
 from narrows.storage.anonymous import Anonymizer, key
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
     cells = [
         [
             *(Cell(str(row[name] or "")) for name in ("id", "started", "host", "test", "grade")),
-            *(Cell(number(row[name])) for name in _NUMBERS),
+            *(Cell(fine(row[name], 1)) for name in _NUMBERS),
         ]
         for row in rows
     ]

@@ -49,17 +49,30 @@ def sentences(measured: Measurement) -> list[str]:
 def _ended(measured: Measurement) -> list[str]:
     """A sentence with the reason for an early end of the measurement; empty if it was complete."""
     after = max((phase.to_s for phase in measured.phases), default=0.0)
-    most = (measured.json.get("asked") or {}).get("max_data_bytes")
-    data = f" of {most / 1e6:g} MB" if isinstance(most, int | float) else ""
     why = {
         "user": "was stopped",
-        "max_data": f"reached its data limit (--max-data{data})",
+        "max_data": f"reached its data limit ({_limit(measured)})",
         "peer": "was ended by the far host",
         "lost": "lost contact with the far host",
     }.get(measured.stopped_by)
     if not why:
         return []
     return [f"The measurement {why} after {number(after, 1)} s; the results end at that time."]
+
+
+def _limit(measured: Measurement) -> str:
+    """The limit of data that applied: that of --pacing, or else that of --max-data."""
+    asked, data = measured.json.get("asked") or {}, measured.json.get("data") or {}
+    most, planned = asked.get("max_data_bytes"), data.get("planned_bytes")
+    if not isinstance(most, int | float):
+        return "--max-data"
+    rate = asked.get("pacing_mbit")
+    if isinstance(rate, int | float) and isinstance(planned, int | float) and planned < most:
+        return (
+            f"{planned / 1e6:.3g} MB, the most that flows with --pacing {rate:g}Mbit move in "
+            "--duration"
+        )
+    return f"--max-data of {most / 1e6:g} MB"
 
 
 def _outages(said: Answer) -> list[str]:
@@ -110,7 +123,14 @@ def _rates(said: Answer) -> list[str]:
         for direction in DIRECTIONS[::-1]
         if (rate := said.rates_mbit.get(direction)) is not None
     ]
-    return [f"The goodput was {listed(told)}."] if told else []
+    out = [f"The goodput was {listed(told)}."] if told else []
+    if said.unloaded:
+        directions = listed([LOADS[direction] for direction in said.unloaded])
+        out.append(
+            f"The {directions} transferred no data during the load phase, so the path had no load. "
+            "The measurement has no bufferbloat grade."
+        )
+    return out
 
 
 def _increase(said: Answer) -> str:

@@ -109,6 +109,11 @@ class Answer:
         return counts if any(0 < n < FEWEST_PINGS for n in counts) else None
 
     @property
+    def unloaded(self) -> list[Direction]:
+        """Directions whose flows transferred no data during the load, so there was none."""
+        return [direction for direction, rate in self.rates_mbit.items() if rate == 0]
+
+    @property
     def increase_ms(self) -> float | None:
         """Mean RTT under load minus mean idle RTT, averaged over directions, in ms; at least 0."""
         if self.idle.mean is None:
@@ -120,9 +125,12 @@ class Answer:
 
     @property
     def grade(self) -> str | None:
-        """Grade on the DSLReports scale; None with too few answered pings or an outage."""
+        """Grade on the DSLReports scale; None with too few answered pings, with an outage, or if
+        the flows of a direction transferred no data.
+        """
         more = self.increase_ms
-        return None if more is None or self.outages or self.too_few else grade(more)
+        without = self.outages or self.too_few or self.unloaded
+        return None if more is None or without else grade(more)
 
     @property
     def trips_per_minute(self) -> float | None:

@@ -423,8 +423,7 @@ a (20 %), largest for b (61 %).'
     if not parts:
         return (
             f"No packet arrived after the warm-up within {found.duration_s} s: nothing can be "
-            "compared; a longer "
-            "--duration shows more."
+            "compared. Write a higher --rate, a lower --loss or a longer --duration."
         )
     return " ".join(parts)
 
