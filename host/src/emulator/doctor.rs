@@ -396,6 +396,7 @@ fn forwarder() -> Result<Finding, HostError> {
                 ecn: false,
                 mss: None,
                 quickack: false,
+                rto_min_ms: None,
             },
         }],
         qdisc: "pfifo",

@@ -11,6 +11,7 @@
 
 use crate::emulator::engine;
 use crate::emulator::frame::Frame;
+use crate::emulator::hosts::{self, Place};
 use crate::emulator::self_check::{Conditions, confess};
 use crate::emulator::traffic::Writes;
 use crate::emulator::{Emulator, Machine};
@@ -122,6 +123,14 @@ pub struct HopMetrics {
     pub random_losses: u64,
 }
 
+/// The place of a host.
+fn place(end: End) -> Place {
+    Place {
+        port: end.host(),
+        host: None,
+    }
+}
+
 /// The content of `/etc/hosts` on a host: both hosts first, then the entries of this machine.
 fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
@@ -129,7 +138,7 @@ fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     // IPv6 addresses have separate names (`near6`, `far6`), so that a program uses IPv6 only on
     // request.
     let line6 = |end: End| {
-        let address = engine::address6(end.host(), false);
+        let address = hosts::address6(end.host(), false);
         format!("{address} {}6\n", end.name())
     };
     format!(
@@ -203,7 +212,7 @@ fn start<'scope>(
         let _alive: mpsc::Sender<()> = alive;
         let prepared = || -> Result<Child, HostError> {
             space.enter()?;
-            process::new_hosts_file(&hosts_file(|port| engine::address(port, false)))
+            process::new_hosts_file(&hosts_file(|port| hosts::address(port, 0, false)))
                 .map_err(HostError::failed("mounts of its own"))?;
             process::new_processes().map_err(HostError::failed("processes of its own"))?;
             process::start(&program.words, program.at.name(), beside)
@@ -263,6 +272,13 @@ pub fn run(
             or use `narrows run --engine live`";
         return Err(HostError::Key("wifi".into(), problem.into()));
     }
+    if scenario.host.keys.get("delayed_ack_max").is_some() {
+        let problem = "is not supported by a shell, whose programs open the sockets; remove it";
+        return Err(HostError::Key(
+            "host.delayed_ack_max".into(),
+            problem.into(),
+        ));
+    }
     if scenario.path.links.is_some() {
         let problem = "is not supported by a shell, whose programs have no routes; write [path]";
         return Err(HostError::Key(scenario.section_of_hop(0), problem.into()));
@@ -278,12 +294,12 @@ pub fn run(
     let writer = engine::recorded(&mut emulator, &scenario, record, RECORDED)?;
     // The queue disciplines of a virtual machine only get IPv4 packets.
     let space = |scenario: &Scenario, end: End| match machine {
-        Machine::Host => engine::dual_stack(scenario, end.host()),
-        Machine::Virtual(_) => engine::space(scenario, end.host()),
+        Machine::Host => hosts::dual_stack(scenario, place(end)),
+        Machine::Virtual(_) => hosts::space(scenario, place(end)),
     };
     let spaces = [
-        Space::new(&space(&scenario, End::Near))?,
-        Space::new(&space(&scenario, End::Far))?,
+        Space::new(&space(&scenario, End::Near)?)?,
+        Space::new(&space(&scenario, End::Far)?)?,
     ];
     let stop = AtomicBool::new(false);
     let clock = Clock::starting_in(Span::ZERO);
@@ -431,7 +447,7 @@ fn told(
         rtt: scenario.path.rtt(),
         drops: passed.queues.iter().map(|queue| queue.drops).sum(),
         overflow,
-        qdisc: engine::qdisc(scenario),
+        qdisc: hosts::qdisc(&scenario.host),
         tick: manner.tick,
         joined: manner.join,
         peaks: false,

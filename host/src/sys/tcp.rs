@@ -3,6 +3,7 @@
 use super::control::Plain;
 use super::socket::{bind, get, get_sized, set, socket, start_connect};
 use super::{check, length, owned, send, unless_empty};
+use narrows_core::units::Span;
 use std::ffi::c_int;
 use std::io;
 use std::net::SocketAddrV4;
@@ -24,6 +25,13 @@ pub fn choose_cc(fd: &OwnedFd, name: &str) -> io::Result<()> {
 /// Sets `TCP_NOTSENT_LOWAT`: the socket is writable while fewer than `bytes` are unsent.
 pub fn set_notsent_lowat(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
+}
+
+/// Sets `TCP_DELACK_MAX_US` of Linux 6.15: the longest delay of an ACK.
+pub fn set_delayed_ack(fd: &OwnedFd, most: Span) -> io::Result<()> {
+    const TCP_DELACK_MAX_US: c_int = 46;
+    let us = i32::try_from(most.as_us()).unwrap_or(i32::MAX);
+    set(fd, libc::IPPROTO_TCP, TCP_DELACK_MAX_US, &us)
 }
 
 /// Sets the differentiated-services code point of a socket's packets.
