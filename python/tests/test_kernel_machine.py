@@ -24,7 +24,7 @@ from conftest import (
     compare_workloads,
     until,
 )
-from test_live_hosts import EXPECTED, HOSTS, LOST, PER_HOST, close, ends, later
+from test_live_hosts import EXPECTED, HOSTS, LOST, PER_HOST, close, ends, retransmits
 from test_record import linked, told_of_links
 
 import narrows as nw
@@ -257,7 +257,7 @@ def test_each_host_has_its_own_settings(tmp_path: Path) -> None:
 
 def test_the_minimum_timeout_is_that_of_the_sending_host(tmp_path: Path) -> None:
     file = written(tmp_path, LOST)
-    linux, sim = (later(nw.run(file, engine=engine)) for engine in ("linux", "sim"))
+    linux, sim = (retransmits(nw.run(file, engine=engine)) for engine in ("linux", "sim"))
     assert linux["patient"] < linux["usual"]
     assert linux == sim
 

@@ -54,14 +54,17 @@ receiver = "phone"
 """Three flows whose hosts differ, in a fair queue."""
 
 LOST = """
-duration     = "3s"
+duration     = "3500ms"
 warmup       = "0s"
 start_jitter = "0s"
 
 [path]
-rate    = "20Mbit"
-rtt     = "20ms"
-outages = [{ at = "900ms", for = "2s" }]
+rate  = "20Mbit"
+rtt   = "20ms"
+steps = [{ at = "500ms", loss = "100%" }]
+
+[host]
+rmem = "64KiB…64KiB"
 
 [host.patient]
 rto_min = "500ms"
@@ -75,7 +78,9 @@ sender = "patient"
 id = "usual"
 cc = "reno"
 """
-"""An outage, in which only retransmission timeouts send packets."""
+"""A path that loses all packets after a while: only timers cause retransmits. No packet is lost
+before, because the receive window is smaller than the buffer.
+"""
 
 PER_HOST = """
 duration = "8s"
@@ -84,7 +89,7 @@ warmup   = "2s"
 [path]
 rate  = "20Mbit"
 rtt   = "20ms"
-queue = { kind = "cake", flow_mode = "dual-dsthost" }
+queue = { kind = "cake", flows = "dual-dsthost" }
 
 [[flow]]
 cc    = "cubic"
@@ -173,8 +178,8 @@ def close(live: dict[str, Any], sim: dict[str, Any]) -> None:
             assert one == pytest.approx(other, rel=NEAR_ENOUGH), (real["id"], value)
 
 
-def later(run: nw.Run) -> dict[str, int]:
-    """The number of retransmits of each flow during the outage."""
+def retransmits(run: nw.Run) -> dict[str, int]:
+    """The number of retransmits of each flow."""
     return {flow["id"]: flow["retransmits"] for flow in run.flows}
 
 
@@ -191,9 +196,9 @@ def test_the_minimum_timeout_is_that_of_the_sending_host(tmp_path: Path) -> None
     ready("reno")
     file = tmp_path / "lost.toml"
     file.write_text(LOST, encoding="utf-8")
-    live, sim = (later(nw.run(file, engine=engine)) for engine in ("live", "sim"))
+    live, sim = (retransmits(nw.run(file, engine=engine)) for engine in ("live", "sim"))
     assert live["patient"] < live["usual"]
-    assert live == pytest.approx(sim, abs=1)
+    assert live == sim
 
 
 def test_far_hosts_have_addresses(tmp_path: Path) -> None:
@@ -203,27 +208,25 @@ def test_far_hosts_have_addresses(tmp_path: Path) -> None:
     for run in (live, sim):
         alone = next(flow for flow in run["flows"] if flow["id"] == "alone")
         assert alone["goodput_mbit"] == near(9.5, rel=NEAR_ENOUGH)
-    assert live["probes"][0]["answered"] == live["probes"][0]["sent"]
+    assert live["probes"][0]["rtt_ms"]["mean"] >= 20.0
 
 
 @pytest.mark.parametrize(
-    ("keys", "line", "said"),
+    "key",
     [
-        ('nic = "1Gbit"', 2, "host.a.nic"),
-        ("autosize = false", 2, "host.a.autosize = false"),
-        ("pacing_shift = 8", 2, "host.a.pacing_shift = 8"),
-        ('read_latency = "50us"', 2, 'host.a.read_latency = "50us"'),
-        ('clock = "tick"', 2, 'host.a.clock = "tick"'),
-        ('without_rules = ["rack_only"]', 2, "host.a.without_rules"),
+        'nic = "1Gbit"',
+        "autosize = false",
+        "pacing_shift = 8",
+        'read_latency = "50us"',
+        'clock = "ms"',
+        'without_rules = ["rack_only"]',
     ],
 )
-def test_a_setting_that_kernels_lack_is_refused_by_name(
-    tmp_path: Path, cli: Cli, keys: str, line: int, said: str
-) -> None:
+def test_a_setting_that_kernels_lack_is_refused_by_name(tmp_path: Path, cli: Cli, key: str) -> None:
     file = tmp_path / "refused.toml"
     path = '[path]\nrate = "20Mbit"\nrtt = "20ms"\n[[flow]]\ncc = "reno"\nsender = "a"\n'
-    file.write_text(f"[host.a]\n{keys}\n{path}", encoding="utf-8")
+    file.write_text(f'duration = "2s"\n[host.a]\n{key}\n{path}', encoding="utf-8")
     assert cli("check", str(file)).returncode == 0
     done = cli("run", str(file), "--engine", "live")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"{file}:{line}: {said} is not supported by the engine live")
+    assert done.stderr.startswith(f"{file}:3: host.a.{key} is not supported by the engine live")
