@@ -131,7 +131,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "ecn",
             kind: Kind::Bool(false),
-            help: "send packets as ECN-capable, ECT(0); only with the engine sim",
+            help: "send packets as ECN-capable, ECT(0)",
             source: "RFC 8298 section 4.1.2.1",
         },
     ],
