@@ -57,7 +57,6 @@ fn a_full_link_carries_less_payload() {
         ("[host]\nmtu = \"9000B\"\n", 8928.0, 86.0),
         ("[host]\nmtu = \"1520B\"\n", 1448.0, 86.0),
         ("[host]\ntimestamps = false\n", 1440.0, 74.0),
-        ("[host]\nnic = \"1Gbit\"\n", 1428.0, 86.0),
     ] {
         for (cc, more) in [("cubic", ""), ("bbr", ""), ("cubic", "ecn = \"accecn\"\n")] {
             let option = if more.is_empty() { 0.0 } else { 12.0 };
@@ -73,20 +72,24 @@ fn carried(run: &Run) -> f64 {
     run.queue.link.as_ref().expect("a link").carried_mbit
 }
 
-/// A super-packet has the headers of all its segments.
+/// A super-packet has the headers of all its segments, on the path and in a device.
 #[test]
 fn super_packets_fill_a_link_with_the_same_payload() {
-    let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
-                \"2bdp\"\noffload = true\n[[flow]]\ncc = \"cubic\"\nip = 6\n";
-    let run = common::play(&read_whole(text));
-    near(run.flows[0].goodput_mbit, 20.0 * 1428.0 / 1514.0, 2e-3);
+    for more in ["offload = true\n", "[host]\nnic = \"1Gbit\"\n"] {
+        let text = format!(
+            "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
+             \"2bdp\"\n{more}[[flow]]\ncc = \"cubic\"\nip = 6\n"
+        );
+        let run = common::play(&read_whole(&text));
+        near(run.flows[0].goodput_mbit, 20.0 * 1428.0 / 1514.0, 2e-3);
+    }
 }
 
 /// Flows of both versions share a link. The key is written and read again.
 #[test]
 fn both_versions_share_a_link() {
-    let rest = "[[flow]]\ncc = \"reno\"\nip = 4\n[[flow]]\ncc = \"reno\"\nip = 6\n[[probe]]\nkind = \
-                \"ping\"\nip = 6\n";
+    let rest = "[[flow]]\ncc = \"reno\"\nip = 4\n[[flow]]\ncc = \"reno\"\nip = 6\n[[probe]]\nkind \
+                = \"ping\"\nip = 6\n";
     let scenario = read(rest).expect("a scenario");
     assert_eq!(read_whole(&scenario.to_toml()), scenario);
     let run = play(rest);
@@ -120,13 +123,13 @@ fn datagrams_have_longer_headers() {
 #[test]
 fn applications_use_ipv6() {
     let of = |ip: u8| {
-        let run = play(&format!("[[flow]]\nworkload = \"web\"\nip = {ip}\n"));
+        let run = play(&format!("[[flow]]\nworkload = \"poisson\"\nip = {ip}\n"));
         (run.flows[0].goodput_mbit, carried(&run))
     };
     let ((four, link4), (six, link6)) = (of(4), of(6));
-    assert!(four > 0.1 && six > 0.1);
+    assert!(four > 0.0 && six > 0.0, "{four}, {six}");
     let more = (link6 / six) / (link4 / four);
-    assert!((1.005..1.04).contains(&more), "{more}");
+    assert!((1.013..1.03).contains(&more), "{more}");
 }
 
 #[test]
@@ -134,11 +137,11 @@ fn mistakes_are_reported_with_their_line() {
     for (rest, wanted) in [
         (
             "[[flow]]\ncc = \"cubic\"\nip = 5\n",
-            "test:13: flow[0].ip = 5 is neither 4 nor 6",
+            "test:14: flow[0].ip = 5 is neither 4 nor 6",
         ),
         (
             "[[flow]]\ncc = \"cubic\"\nip = \"6\"\n",
-            "test:13: flow[0].ip = \"6\" is neither 4 nor 6",
+            "test:14: flow[0].ip = \"6\" is neither 4 nor 6",
         ),
         (
             "[[flow]]\ncc = \"xcp\"\nip = 6\n",

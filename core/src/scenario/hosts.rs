@@ -188,8 +188,8 @@ impl Hosts {
     pub fn datagram(&self, [sender, receiver]: [Option<u8>; 2], ip: Ip) -> Option<u16> {
         Some(largest_datagram(self.of(sender)?, self.of(receiver)?, ip))
     }
-    /// Rejects a congestion control that needs the default segment size and timestamps (the packets
-    /// carry its congestion header) with hosts or a version of IP that change them.
+    /// Rejects a congestion control that needs the default segment size and timestamps, with hosts
+    /// or a version of IP that change them. The packets carry its congestion header.
     pub fn segments(
         &self,
         out: &mut Collector<'_>,

@@ -121,8 +121,8 @@ pub struct Label {
 }
 
 impl Label {
-    /// The label of a flow with this DSCP, far host and version of IP. `translated`: a NAT hides the
-    /// address of the host.
+    /// The label of a flow with this DSCP, far host and version of IP. `translated`: a NAT hides
+    /// the address of the host.
     pub fn new(dscp: u8, host: u8, translated: bool, ip: Ip) -> Label {
         Label {
             dscp,
