@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 from itertools import pairwise
 
 import pytest
-from conftest import ROOT
-
-sys.path.insert(0, str(ROOT))
-
 from validation import advise, advise_linux
 
 CARES = ("bulk", "fairness")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT, TINY, Cli
+from validation import agreement
 
 from narrows import _core
 from narrows import cli as command
@@ -23,10 +23,6 @@ from narrows.host import command as host
 from narrows.host import doctor
 from narrows.host.live import HOST
 from narrows.kernel import store
-
-sys.path.insert(0, str(ROOT))
-
-from validation import agreement
 
 HERE = agree.Machine(hz=250, like="linux-6.12", release="6.12.1", ccs=("reno", "cubic", "bbr"))
 WHAT = agree.subject(TINY, "tiny", HERE)

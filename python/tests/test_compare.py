@@ -66,6 +66,19 @@ def test_two_values_are_too_few() -> None:
     assert comparison.sentences([], "a", "b") == ["The measurements have no metric in common."]
 
 
+def test_three_values_far_apart_bound_no_difference() -> None:
+    rtts = (0.05, 5.0, 0.5)
+    pings = [
+        {"columns": ["t_s", "rtt_ms"], "samples": [[t / 10, rtts[t // 10]] for t in range(30)]}
+    ]
+    wide = Measurement.of(
+        {"measurement": 1, "pings": pings, "phases": [{"name": "idle", "from_s": 0, "to_s": 3.0}]}
+    )
+    [found] = measurements.differences(wide, wide)
+    assert found.verdict == "cannot tell"
+    assert found.why == "too few data: the second value could be over 10 times as large"
+
+
 def test_a_small_interval_is_no_relevant_difference(before: Measurement) -> None:
     figure = next(
         d.figure for d in measurements.differences(before, before) if d.figure.key == "idle_ms"

@@ -91,7 +91,7 @@ def test_a_transfer_that_ends_early_decides_nothing(tmp_path: Path) -> None:
     found = traffic.read(
         capture(tmp_path), metrics(), {5301: "target0"}, warmup_s=2.0, duration_s=30.0
     )
-    assert "ended after 10.0 s, the check needs 30 s" in found.ended()
+    assert "ended after 10.0 s, but the check needs 30 s" in found.ended()
     missing = seen(tmp_path, {5301: "target0", 5303: "rival1"})
     assert missing.ended() == "no data of the flow rival1 arrived"
 
@@ -113,7 +113,7 @@ def test_each_check_names_a_quantity_of_the_path_or_a_reason() -> None:
     ("arguments", "message"),
     [
         (["--server", "x"], "--server: a pair of programs needs both --server and --client"),
-        ([], "TARGET: missing"),
+        ([], "TARGET: is missing; write cubic"),
         (["cubic", "--engine", "linux"], "--engine: a pair of programs needs both"),
         (["cubic", "--server", "x", "--client", "y"], "cubic: excluded by --server and --client"),
         (["--server", "x", "--client", "y", "--report", "it.html"], "omit --report"),

@@ -4,19 +4,13 @@ lists for it.
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import tomllib
-from conftest import ROOT
+from validation import kernel_rules
+from validation.kernel_rules import Shown
 
 from narrows.runs.run import run
 from narrows.runs.scenario import from_tree
-
-sys.path.insert(0, str(ROOT))
-
-from validation import kernel_rules
-from validation.kernel_rules import Shown
 
 RULES = kernel_rules.shown()
 

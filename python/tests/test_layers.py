@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-
-sys.path.insert(0, str(ROOT))
 from tools import layers
 
 TABLE = '[one]\nsource = "src"\nlayers = [["low", "side"], ["high"]]\n'

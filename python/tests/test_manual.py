@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 
 import pytest
-from conftest import NARROWS, ROOT
+from conftest import NARROWS
 from pages import RENEW, TOLD
-
-sys.path.insert(0, str(ROOT))
 from tools import manual
 
 

@@ -5,7 +5,6 @@ here are a few.
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from validation import path_models, path_models_shared
 
 import narrows as nw
 from narrows.errors import NarrowsError
@@ -33,10 +33,6 @@ from narrows.path_model.doubt import Doubt
 from narrows.path_model.fit import Budget, Fitted, Guess, Setting, distance
 from narrows.path_model.others import Others, Watch, _excluded, drained, noticed
 from narrows.path_model.render import model_lines
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from validation import path_models, path_models_shared
 
 PLAN = Plan(streams=6, load_s=8.0, directions=("down",))
 

@@ -303,6 +303,15 @@ def test_a_forgotten_measurement_leaves_no_bytes(stored: Path) -> None:
     assert len(history.rows()) == 3
 
 
+@pytest.mark.parametrize("other", [["--get", "a0", "--out", "m.json"], ["--json"], ["--last", "3"]])
+def test_a_deletion_has_no_other_task(stored: Path, command: Cli, other: list[str]) -> None:
+    done = command("history", "forget", "--all", *other)
+    assert done.returncode == 2
+    assert f"{other[0]}: does not apply to forget" in done.stderr
+    assert len(history.rows()) == 3
+    assert stored.exists()
+
+
 def test_files_are_added_with_pseudonyms(stored: Path, command: Cli, tmp_path: Path) -> None:
     plain = tmp_path / "m.json"
     plain.write_text(measurement("b", "secret.example", "2026-01-01T00:00:00Z").text())

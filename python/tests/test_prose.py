@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 import pytest
 from conftest import ROOT
-
-sys.path.insert(0, str(ROOT))
 from tools import prose
 
 CONFIG = prose.read(ROOT / "tools/prose.toml")

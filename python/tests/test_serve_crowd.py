@@ -12,10 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import ROOT
 from test_serve_limits import started
-
-sys.path.insert(0, str(ROOT))
 from validation import serve_load
 from wires import FAR, NEAR, run, wire
 

@@ -234,7 +234,7 @@ def _deep(depth: int) -> object:
         ('{\n  "AP": {,}\n}', "network.json:2:10: "),
         ("[]", "network.json:1:1: the file: is not an object of nodes"),
         ({"A": {"downloadBandwidthMbps": 1}},
-         'network.json:2:3: A: uploadBandwidthMbps is null, not a rate'),
+         'network.json:2:3: A: uploadBandwidthMbps is missing; write a rate in Mbit/s'),
         ({"A": {"downloadBandwidthMbps": True, "uploadBandwidthMbps": 1}}, "is true, not a rate"),
         ({"A": {"downloadBandwidthMbps": float("nan"), "uploadBandwidthMbps": 1}}, "is NaN"),
         ({"A": 5}, "network.json:2:3: A: is not an object"),

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from browser import chromium
 from conftest import ROOT
-
-sys.path.insert(0, str(ROOT))
 from tools import docs_site
 
 if TYPE_CHECKING:

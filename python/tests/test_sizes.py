@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
-
-sys.path.insert(0, str(ROOT))
 from tools import sizes
 
 WIDE = "x" * 101

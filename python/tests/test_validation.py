@@ -18,16 +18,6 @@ import pytest
 import tomllib
 from conftest import ROOT, interrupted, until
 from pages import RENEW
-
-from narrows import _core
-from narrows.host import agreement as agree
-from narrows.host.agree import number
-from narrows.reference import agreement, record
-from narrows.reproduce.published import Cell, Result, cells
-from narrows.runs.engines import SIM
-
-sys.path.insert(0, str(ROOT))
-
 from validation import (
     cliff,
     digest,
@@ -41,6 +31,13 @@ from validation import (
     spread,
     stored,
 )
+
+from narrows import _core
+from narrows.host import agreement as agree
+from narrows.host.agree import number
+from narrows.reference import agreement, record
+from narrows.reproduce.published import Cell, Result, cells
+from narrows.runs.engines import SIM
 
 VECTORS = (Path(__file__).parent / "data/agreement.txt").read_text(encoding="utf-8")
 CASES = {case.name: case for case in stored.cases()}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
 from narrows.sweeps import executors
 from narrows.worst_case import shrinking
+from narrows.worst_case.evaluation import Evaluation, Measured
 from narrows.worst_case.objectives import OBJECTIVES
+from narrows.worst_case.running import worst_case
 from narrows.worst_case.searching import Search
 from narrows.worst_case.space import Space, axis, number_of
 
@@ -345,7 +348,10 @@ def test_without_a_problem_the_worst_scenario_is_printed(cli: Cli, tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--over", "path.rtt=5ms:50ms", "--for", "queue", "--flow", "cubic0"), "for --for share"),
+        (
+            ("--over", "path.rtt=5ms:50ms", "--for", "queue", "--flow", "cubic0"),
+            "applies only to --for share",
+        ),
         (("--over", "path.rtt=5ms:50ms", "--for", "share", "--flow", "x"), "no such flow; the "
          "scenario has cubic0, cubic1"),
         (("--over", "path.rt=5ms:50ms", "--for", "share"), "rt"),
@@ -415,6 +421,26 @@ class Bad(CongestionControl):
     again = cli("run", told["failed"][0]["file"], "--plugin", str(tmp_path / "bad.py"))
     assert again.returncode == 2
     assert "ZeroDivisionError" in again.stderr
+
+
+def test_final_runs_without_a_value_are_replaced_by_those_of_the_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def values(self: Evaluation, tree: JsonObject, seeds: Sequence[int]) -> Measured:
+        found = measured(self, tree, seeds)
+        return found if seeds[0] < 3 else replace(found, seeds=[], values=[], rows=[])
+
+    measured = Evaluation.measured
+    monkeypatch.setattr(Evaluation, "measured", values)
+    scenario = tmp_path / "unfair.toml"
+    scenario.write_text(UNFAIR, encoding="utf-8")
+    over = [axis("flow[1].rtt=100ms:200ms")]
+    found = worst_case(
+        scenario, over, "share", limit=90.0, budget=2, population=2, seeds=1, checks=1, jobs=1,
+        into=tmp_path / "into",
+    )  # fmt: skip
+    assert found.smallest is not None
+    assert list(found.smallest.seeds) == [2]
 
 
 def test_processes_wait_for_further_cases_and_end_with_close() -> None:

@@ -104,6 +104,11 @@ impl Cdf {
         }
         match points.last() {
             Some((size, probability)) if *size >= 1.0 && *probability == 1.0 => Ok(Cdf { points }),
+            Some((_, probability)) if *probability == 1.0 => Err(mistake(
+                0,
+                "the largest size is below a byte",
+                "write sizes in bytes",
+            )),
             _ => Err(mistake(
                 0,
                 "the last line has no probability of 1",
@@ -189,6 +194,10 @@ mod tests {
             told("6 1 0\n6 1 0.15\n13 1 1\n"),
             "1: three numbers, as in files of ns-2 with a size, a flag and a probability; remove \
              the middle column, and write sizes in bytes, not in packets"
+        );
+        assert_eq!(
+            told("0 1\n"),
+            "0: the largest size is below a byte; write sizes in bytes"
         );
     }
 

@@ -109,7 +109,7 @@ COMMANDS = {
         "sweep": ("narrows.sweeps.command:sweep", "Run the cases of a sweep file"),
         "worst-case": (
             "narrows.worst_case.command:worst_case",
-            "Search for the values of scenario keys that cause the largest problem",
+            "Search for the scenario values that cause the largest problem",
         ),
         "plot": (
             "narrows.sweeps.plot_command:plot",

@@ -60,6 +60,11 @@ FEWEST = 3
 _WIDEST = 50.0
 """Maximum half-width of the interval of the logarithm of a ratio; larger values overflow."""
 
+MOST_RATIO = 10.0
+"""An interval that reaches more than this multiple of the second value bounds nothing: the data are
+too few.
+"""
+
 PINGS_OF_P95 = 20
 """Minimum number of pings in a stretch for a p95."""
 
@@ -204,7 +209,12 @@ def differences(before: Measurement, after: Measurement) -> Comparison:
     for (at, test), (_, alpha) in zip(judged, tested, strict=True):
         one = found[at]
         low, high = test.interval(1 - alpha)
-        found[at] = Difference(one.figure, one.before, one.after, low, high, 1 - alpha)
+        with_interval = Difference(one.figure, one.before, one.after, low, high, 1 - alpha)
+        unbounded = one.before + high > MOST_RATIO * one.after
+        if unbounded and with_interval.verdict == "no difference seen":
+            why = f"too few data: the second value could be over {MOST_RATIO:.0f} times as large"
+            with_interval = Difference(one.figure, one.before, one.after, None, None, why=why)
+        found[at] = with_interval
     return found
 
 

@@ -14,7 +14,7 @@ from narrows.latency.render import named, span
 from narrows.measure.result import DIRECTIONS, Measurement
 from narrows.render.replications import cell
 from narrows.render.tables import Cell, Table
-from narrows.render.words import listed, number, percent, with_half
+from narrows.render.words import fine, listed, percent, with_half
 
 _NOTHING = 1e-3
 """Ends of an interval with a smaller absolute value, in Mbit/s or ms, are printed as zero."""
@@ -56,7 +56,7 @@ def sentences(found: Sequence[measurements.Difference], before: str, after: str)
     """The verdicts in words."""
     out = []
     for d in found:
-        a, b, unit = number(d.before, 1), number(d.after, 1), d.figure.unit
+        a, b, unit = fine(d.before, 1), fine(d.after, 1), d.figure.unit
         name = f"{d.figure.name[:1].upper()}{d.figure.name[1:]}"
         values = f"{name}: {_verdict(d)}; {a} {unit} in {before}, {b} {unit} in {after}"
         if d.low is None or d.high is None:
@@ -133,8 +133,8 @@ def table(found: Sequence[measurements.Difference], before: str, after: str) -> 
         [
             Cell(d.figure.name),
             Cell(_verdict(d)),
-            Cell(f"{number(d.before)} {d.figure.unit}", f"{d.figure.key}.before"),
-            Cell(f"{number(d.after)} {d.figure.unit}", f"{d.figure.key}.after"),
+            Cell(f"{fine(d.before, 1)} {d.figure.unit}", f"{d.figure.key}.before"),
+            Cell(f"{fine(d.after, 1)} {d.figure.unit}", f"{d.figure.key}.after"),
             Cell(
                 "–"
                 if d.low is None or d.high is None

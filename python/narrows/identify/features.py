@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 from narrows.identify.flow import Course, Flow, course
@@ -216,6 +216,9 @@ def _probes(of: Course, events: list[Event], rtt: float) -> list[Probe]:
     """
     rate = (of.ahead[-1] - of.ahead[0]) / max(of.at[-1] - of.at[0], 1e-9)
     most = _SHALLOW * rate * rtt
+    ends = [one.end for one in events]
+    # For each event, the earliest begin of it and all later ones.
+    earliest = list(accumulate((one.begin for one in reversed(events)), min))[::-1]
     found = []
     index, count = 0, len(of.at)
     while index < count:
@@ -230,7 +233,8 @@ def _probes(of: Course, events: list[Event], rtt: float) -> list[Probe]:
         # A pause as long as a timeout is no ProbeRTT.
         paused = any(of.at[n] - of.at[n - 1] >= longest for n in range(first + 1, index))
         near = max(rtt, _PROBE_S)
-        lost = any(one.begin <= end + rtt and one.end >= begin - 2 * near for one in events)
+        after = bisect_left(ends, begin - 2 * near)
+        lost = after < len(events) and earliest[after] <= end + rtt
         whole = first > 0 and index < count
         brief = 0.5 * _PROBE_S <= end - begin <= _PROBE_S + 3 * rtt
         if whole and brief and not (paused or lost) and begin - of.at[0] > 1.0:

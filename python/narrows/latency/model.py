@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from typing import NotRequired
+    from typing_extensions import NotRequired
 
 Percentile = Literal["p50", "p90", "p99", "p99_9", "p99_99", "p99_999"]
 """The key of a percentile. The value of a percentile is None or absent if there are too few replies

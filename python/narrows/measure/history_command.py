@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
 from narrows.render.words import number
 from narrows.storage.anonymous import Anonymizer, key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @command(
@@ -97,9 +101,14 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
             raise click.UsageError(
                 "forget: write --host, --older-than or --id to select measurements, or --all"
             )
+        _refuse_with_forget(
+            {"--get": get, "--out": out, "--add": add, "--json": as_json, "--anonymize": anonymize}
+        )
         gone = stored.forget(host=host, older_than_days=older_than, name=name)
         echo(f"{gone} measurement{'' if gone == 1 else 's'} deleted from {stored.file()}")
         return
+    if add and get is not None:
+        raise click.UsageError("--add and --get: write two commands")
     if everything or older_than is not None or name is not None:
         raise click.UsageError("--all, --older-than and --id: write narrows history forget")
     if (get is None) != (out is None):
@@ -133,6 +142,23 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
         console(),
         Table("History", words, _HEADERS, cells),
     )
+
+
+def _refuse_with_forget(others: Mapping[str, object]) -> None:
+    """Refuses options that have no effect on a deletion.
+
+    Raises:
+        click.UsageError: If an option is given.
+    """
+    given = [name for name, value in others.items() if value]
+    last = click.get_current_context().get_parameter_source("last")
+    if last is click.core.ParameterSource.COMMANDLINE:
+        given.append("--last")
+    if given:
+        raise click.UsageError(
+            f"{given[0]}: does not apply to forget; write --host, --older-than or --id to select "
+            "measurements"
+        )
 
 
 _NUMBERS = ("down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_ms")

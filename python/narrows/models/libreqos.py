@@ -262,7 +262,9 @@ def read_sites(file: str | PathLike[str]) -> dict[str, Site]:
                 raise wrong(node, "is not an object")
             mbps = []
             for key in ("downloadBandwidthMbps", "uploadBandwidthMbps"):
-                value = about.get(key)
+                if key not in about:
+                    raise wrong(node, f"{key} is missing; write a rate in Mbit/s")
+                value = about[key]
                 number = value if isinstance(value, int | float) and value is not True else -1.0
                 if not LEAST_MBPS <= number <= _MOST_MBPS:
                     allowed = f"{LEAST_MBPS:g} to {_MOST_MBPS:.0f}"

@@ -156,8 +156,8 @@ class Traces:
 
     def _comment(self) -> str:
         return (
-            f"# Synthetic trace of narrows, not a measurement: {self.kind}, mean rate "
-            f"{self.mean_mbit:g} Mbit/s, seed {self.seed}."
+            f"# Synthetic trace of narrows, not a measurement: {self.kind}, expected "
+            f"mean rate {self.mean_mbit:g} Mbit/s, seed {self.seed}."
         )
 
     def scenario_text(self, capacity: str, delays: str) -> str:

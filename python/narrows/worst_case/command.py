@@ -156,7 +156,7 @@ def worst_case(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Search for the values of scenario keys that cause the largest problem.
+    """Search for the scenario values that cause the largest problem.
 
     The search evaluates scenarios with other values of these keys, and adapts the values to the
     results (CMA-ES). The worst scenario is checked with further seeds. If it is beyond the limit

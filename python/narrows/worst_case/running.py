@@ -206,6 +206,9 @@ def worst_case(
         if problem is not None:
             tree = shrinking.shrink(base, space, found[at].values, holds, kept_flow=kept)
             smallest = evaluation.measured(tree, final)
+            if not smallest.values:
+                # No run of the final seeds has a value; those of the check all have one.
+                smallest = evaluation.measured(tree, checked)
         return WorstCase(
             objective=of,
             limit=most,

@@ -130,7 +130,7 @@ def rounder(of: Range, value: Any) -> list[Any]:  # noqa: ANN401 - a value of a 
     >>> rounder(axis("path.rtt=5ms:200ms"), "37.3ms")
     ['100ms', '10ms', '50ms', '20ms', '40ms', '37ms']
     >>> rounder(axis("path.rtt=5ms:200ms"), "50ms")
-    ['10ms', '100ms']
+    ['100ms', '10ms']
     """
     number = number_of(value)
     if number <= 0:
