@@ -150,6 +150,7 @@ _RESULT = table(
         "policy": text,
         "pace": text,
         "interrupted": flag,
+        "notes": rows(text),
         "stamps": flag,
         "lasted_s": amount,
         "last_answer_s": amount,
