@@ -22,6 +22,7 @@ from conftest import LONG, NARROWS, ROOT, TINY, Cli
 from narrows.cli import main
 from narrows.cli.command import Argument, Command, Option, summary
 from narrows.cli.entry import COMMANDS
+from narrows.cli.options import Number
 
 HOSTS = Path(__file__).parent / "data/hosts"
 
@@ -191,6 +192,18 @@ def test_a_similar_name_of_a_file_is_proposed(command: Cli, tmp_path: Path) -> N
         (
             ("race", "--seed", "x"),
             "--seed x: must be a whole number from 0 to 2^64-1; write --seed 1",
+        ),
+        (
+            ("bundle", "--timeout", "nan", "a"),
+            "--timeout nan: must be a number from 1 to 1000000; write --timeout 3600",
+        ),
+        (
+            ("train", "remy", "a", "--budget", "inf"),
+            "--budget inf: must be a number of at least 0; write --budget 600",
+        ),
+        (
+            ("race", "--font-size", "nan"),
+            "--font-size nan: must be a number from 1 to 100; write --font-size 9",
         ),
         (("run", "a", "b"), "b: unexpected argument; the usage is narrows run [OPTIONS] FILE"),
         (("run", "a", "--sed", "1"), "--sed: narrows run has no such option; did you mean --seed?"),
@@ -478,6 +491,9 @@ def test_help_has_a_summary_groups_metavars_and_examples(command: str) -> None:
             if not option.is_flag and not option.flag_value and not option.metavar:
                 assert isinstance(option.type, click.Choice), option.name
     for param in entry.params:
+        # Click's own types of numbers accept NaN.
+        if param.type is click.FLOAT or isinstance(param.type, click.FloatRange):
+            assert isinstance(param.type, Number), param.name
         if isinstance(param, click.Argument):
             assert isinstance(param, Argument)
             assert param.about, param.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +24,24 @@ WIDEST_SKETCH = 100
 
 SEED = click.IntRange(0, 2**64 - 1)
 """Type of a seed."""
+
+class Number(click.FloatRange):
+    """The type of an option with a number, within limits. Click accepts NaN within any limits, and
+    infinity without an upper limit; this type refuses both.
+    """
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - Click defines the signature
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """The number; raises an error for other values."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail("is no finite number", param, ctx)
+        return number
+
 
 MOST_SEEDS = 100_000
 """Largest value of `--seeds`."""
@@ -187,7 +206,7 @@ _APPEARANCE: dict[str, dict[str, Any]] = {
     "font": {"metavar": "FONT", "help": "serif, sans-serif, monospace or the name of a font"},
     "font_size": {
         "metavar": "PT",
-        "type": click.FloatRange(1, 100),
+        "type": Number(1, 100),
         "show_default": "9",
         "help": "Size of the texts in points",
     },

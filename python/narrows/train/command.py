@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from narrows.cli.command import Group, argument, option
-from narrows.cli.options import jobs_option, json_option, quiet_option
+from narrows.cli.options import Number, jobs_option, json_option, quiet_option
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
 from narrows.render.words import counted
@@ -43,7 +43,7 @@ def train() -> None:
     "--budget",
     group="Search",
     metavar="SECONDS",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=600.0,
     help="CPU time in seconds after which the search ends; the step that reaches it is finished",
 )
