@@ -42,7 +42,9 @@ def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "of"),
     [
-        (["run", ""], "an argument"),
+        (["run", ""], "argument of narrows run"),
+        (["from", ""], "argument of narrows from"),
+        (["", "x"], "argument of narrows"),
         (["serve", "--token", ""], "--token"),
         (["tune", "audit", "--root="], "--root"),
     ],
