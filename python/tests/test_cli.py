@@ -314,6 +314,14 @@ def test_mistakes_on_the_command_line(command: Cli, args: tuple[str, ...], text:
             ("convert", "tiny.toml", "o.csv"),
             "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml",
         ),
+        (("run", "bin.cfg"), "bin.cfg: not UTF-8 text, so not a scenario"),
+        (("sweep", "bin.cfg"), "bin.cfg: not UTF-8 text, so not a sweep"),
+        (("train", "remy", "bin.cfg"), "bin.cfg: not UTF-8 text, so not a training file"),
+        (
+            ("compare", "empty.json", "seen.json"),
+            "empty.json: the file is empty; write a measurement or a scenario",
+        ),
+        (("model", "empty.json"), "empty.json: the file is empty; write a measurement"),
     ],
 )
 def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
@@ -321,6 +329,8 @@ def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
 ) -> None:
     (tmp_path / "tiny.toml").write_bytes(tiny.read_bytes())
     (tmp_path / "seen.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "empty.json").write_text("\n", encoding="utf-8")
+    (tmp_path / "bin.cfg").write_bytes(b"\xff\xfe\x80")
     (tmp_path / "many.toml").write_text(
         'scenario = "tiny.toml"\n[over]\n"flow.cc" = ["bbr"]\n', encoding="utf-8"
     )
