@@ -57,7 +57,7 @@ plot_option = option(
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
     is_eager=True,
-    type=Picture(),
+    type=Picture(optional=True),
     help="Write a plot as PNG, SVG or PDF. To draw it in the terminal instead, write --plot as the "
     "last word of the command, without a file name",
 )

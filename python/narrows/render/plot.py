@@ -119,20 +119,24 @@ def scale_texts(figure: Figure, factor: float) -> None:
             axis.set_tick_params(labelsize=size * factor)
 
 
-def check(file: str | PathLike[str]) -> str:
+def check(file: str | PathLike[str], *, optional: bool = False) -> str:
     """The format (`png`, `svg` or `pdf`) that the suffix of a file name selects.
 
     The function searches Matplotlib without importing it, because an import takes half a second.
+
+    Args:
+        file: The file.
+        optional: Whether the option of the file may have no value, for a plot in the terminal.
 
     Raises:
         NarrowsError: If the format is none of `FORMATS`, or if Matplotlib is not installed.
     """
     suffix = FilePath(file).suffix.lower()
     if suffix not in FORMATS:
+        last = "\n    without a file, write --plot last" if optional else ""
         raise NarrowsError(
             f"{name_of(file)}: a plot is written as PNG, SVG or PDF\n"
-            f"    write: --plot {FilePath(name_of(file)).stem}.png\n"
-            f"    without a file, write --plot last, behind the scenario"
+            f"    write: --plot {FilePath(name_of(file)).stem}.png{last}"
         )
     if find_spec("matplotlib") is None:
         raise NarrowsError(_MISSING)
