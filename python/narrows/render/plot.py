@@ -226,13 +226,13 @@ def check_room(file: str | PathLike[str], style: Style | None, *, flows: int, qu
     lines = {"queue": links, "delay": links, "losses": [*links, *senders]}
     shown = [Picture(key, key, "x", "y", "", lines.get(key, senders)) for key in KEYS]
     figure = draw_columns([("a\na", shown)], style=style)
-    with matplotlib().rc_context(style.rc()), _fitting(figure, file):
+    with matplotlib().rc_context(style.rc()), fitting(figure, file):
         figure.draw_without_rendering()
 
 
 @contextmanager
-def _fitting(figure: Figure, file: str | PathLike[str]) -> Iterator[None]:
-    """Turns Matplotlib's warning that plots do not fit into an error."""
+def fitting(figure: Figure, file: str | PathLike[str]) -> Iterator[None]:
+    """Turns Matplotlib's warning that plots do not fit into an error, which names `file`."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "constrained_layout not applied")
         try:
@@ -432,6 +432,6 @@ def write(
             f"    write a smaller --size, or --dpi {dpi * math.sqrt(MOST_PIXELS / pixels):.0f}"
         )
     sink = io.BytesIO()
-    with matplotlib().rc_context(FILES), _fitting(figure, file):
+    with matplotlib().rc_context(FILES), fitting(figure, file):
         figure.savefig(sink, format=format_, dpi=dpi, metadata=metadata[format_])
     output.write(file, shown(sink.getvalue(), format_))

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import click
 
+from narrows import registry
 from narrows.cli.command import command, option
 from narrows.cli.options import (
     engine_option,
@@ -132,6 +133,8 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     if buffer is None and queue in {None, "fifo"}:
         buffer = "1bdp"
     names = None if only is None else [name.strip() for name in only.split(",")]
+    if plot:
+        races.check_room(registry.names("cc") if names is None else names, plot, style)
     path = NetworkPath(rate=rate, rtt=rtt, buffer=buffer, queue=queue, loss=loss)
     with named_by(given), ProgressBar(quiet=as_json, of="simulations") as bar:
         found = races.race(
