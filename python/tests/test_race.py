@@ -140,6 +140,17 @@ def test_mistakes_are_told_once() -> None:
     assert done.output.count("5Mbite") <= 2
 
 
+def test_a_race_of_which_the_path_can_run_nothing_is_an_error() -> None:
+    done = CliRunner().invoke(cli.main, ["race", "--only", "xcp", "--duration", "4s"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "--only xcp: xcp needs routers that write into its packets; write --queue xcp, or other "
+        "names\n"
+    )
+    found = race(PATH, only=["xcp", "reno"], duration_s=4, seeds=1)
+    assert ([lap.cc for lap in found.laps], list(found.left_out)) == (["reno"], ["xcp"])
+
+
 @pytest.mark.parametrize(
     ("size", "said"),
     [

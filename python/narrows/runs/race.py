@@ -208,6 +208,11 @@ def race(
         except NarrowsError:
             left_out[name] = ", ".join(kinds[name]["needs"])
             names.remove(name)
+    if left_out and not names:
+        needs = ", ".join(f"{name} needs {need}" for name, need in left_out.items())
+        own = next((name for name in left_out if name in registry.names("queue")), None)
+        fix = "other names" if own is None else f"--queue {own}, or other names"
+        raise NarrowsError(f"--only {','.join(left_out)}: {needs}; write {fix}")
     each = range(seed, seed + seeds)
     todo = [
         (name, setting, one_seed) for name in names for setting in SETTINGS for one_seed in each
