@@ -270,8 +270,21 @@ def test_a_similar_name_of_a_file_is_proposed(command: Cli, tmp_path: Path) -> N
         (
             ("race", "--duration", "400ms"),
             "--duration 400ms: must be a time from 4s to 3600s in whole seconds; write --duration "
+            "4s",
+        ),
+        (
+            ("race", "--duration", "12.6s"),
+            "--duration 12.6s: must be a time from 4s to 3600s in whole seconds; write --duration "
+            "13s",
+        ),
+        (
+            ("race", "--duration", "quick"),
+            "--duration quick: must be a time from 4s to 3600s in whole seconds; write --duration "
             "40s",
         ),
+        (("race", "--only", "cubic,,bbr"), "--only cubic,,bbr: a name is missing; write --only c"),
+        (("conform", "reno", "--only", "rtt,"), "--only rtt,: a name is missing; write --only rtt"),
+        (("agree", "a.toml", "--engines", ","), "--engines ,: a name is missing; write --engines "),
         (
             ("race", "--duration", "2s"),
             "--duration 2s: must be a time from 4s to 3600s in whole seconds; write --duration 4s",

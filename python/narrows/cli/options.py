@@ -97,6 +97,22 @@ def file_option(
     return option(*names, group=group, metavar="FILE", type=kind, help=what, **more)
 
 
+def separated(option: str, text: str) -> list[str]:
+    """The names in the value of an option, which commas separate.
+
+    >>> separated("--only", "cubic, bbr")
+    ['cubic', 'bbr']
+
+    Raises:
+        NarrowsError: If there is no name between two commas, or before or behind one.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        fix = ",".join(filter(None, names)) or "names"
+        raise NarrowsError(f"{option} {text}: a name is missing; write {option} {fix}")
+    return names
+
+
 report_option = file_option("--report", "page", what="Write an HTML report")
 
 anonymize_option = option(
