@@ -14,6 +14,7 @@ from narrows.cli.options import Number, jobs_option, json_option, quiet_option
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
 from narrows.render.words import counted
+from narrows.storage import output
 
 if TYPE_CHECKING:
     from narrows.train.model import StepJson
@@ -99,6 +100,7 @@ def remy(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.train.training import Limits, Training  # noqa: PLC0415
 
     training = load(file)
+    output.check_folder(into, "--into")
     silent = quiet or as_json
     with ProgressBar(quiet=silent, of="search") as bar:
 
