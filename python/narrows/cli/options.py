@@ -25,6 +25,7 @@ WIDEST_SKETCH = 100
 SEED = click.IntRange(0, 2**64 - 1)
 """Type of a seed."""
 
+
 class Number(click.FloatRange):
     """The type of an option with a number, within limits. Click accepts NaN within any limits, and
     infinity without an upper limit; this type refuses both.
