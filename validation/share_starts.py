@@ -50,10 +50,10 @@ FINDING = (
     "timeout expires first, BBR discards its estimate of the full bandwidth (`bbr_set_state` of "
     "Linux), and stays in Startup. Linux on the same path is in the same state as narrows in "
     "{same} of {runs} starts. Both have starts of both kinds. The runs of Linux in "
-    "[share-model.md](share-model.md) have a token bucket of two packets. There, CUBIC leaves slow start "
-    "with 96 packets instead of 59, and has a window of 499 packets instead of 464 when BBR "
-    "starts. All their starts are within 26 ms. The difference between 10.6 and 26.1 % is "
-    "therefore one of starts and paths."
+    "[share-model.md](share-model.md) have a token bucket of two packets. There, CUBIC leaves "
+    "slow start with 96 packets instead of 59, and has a window of 499 packets instead of 464 "
+    "when BBR starts. All their starts are within 26 ms. The difference between 10.6 and 26.1 % "
+    "is therefore one of starts and paths."
 )
 
 

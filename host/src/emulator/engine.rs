@@ -26,6 +26,7 @@ use narrows_core::metrics::{
     WorkloadMetrics,
 };
 use narrows_core::net::{FAR, NEAR};
+use narrows_core::packet::Ip;
 use narrows_core::param::Choice;
 use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
@@ -34,7 +35,7 @@ use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::tcp::EcnNegotiation;
 use narrows_core::units::{Span, Time};
 use narrows_core::workload;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +55,13 @@ const AHEAD: Span = Span::ms(20);
 /// Interval between two checks whether all flows and pings have ended.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Returns whether flows or probes of a scenario use IPv6.
+fn six(scenario: &Scenario) -> bool {
+    let flows = scenario.flows.iter().map(|flow| flow.ip);
+    let mut all = flows.chain(scenario.probes.iter().map(|probe| probe.ip));
+    all.any(|ip| ip == Ip::V6)
+}
+
 /// The sender of a flow, whose start has the same jitter as in every engine.
 fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
     let [from, to] = ends(flow);
@@ -62,8 +70,8 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         number: number as u32,
         id: flow.id.clone(),
         cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
-        from: SocketAddrV4::new(address_of(flow, from.port, false), SENDERS + place),
-        to: SocketAddrV4::new(
+        from: SocketAddr::new(address_of(flow, from.port, false), SENDERS + place),
+        to: SocketAddr::new(
             address_of(flow, to.port, flow.ecn != EcnNegotiation::Off),
             RECEIVERS + place,
         ),
@@ -72,7 +80,7 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         stop: flow.stop.map(|at| Time::ZERO + at),
         restart: flow.restart.map(|at| Time::ZERO + at),
         size: flow.size.map(|n| n.get()),
-        options: SocketOptions::of(scenario, flow.sender),
+        options: SocketOptions::of(scenario, flow.sender, flow.ip),
     }
 }
 
@@ -91,7 +99,7 @@ fn application(
     let place = number as u16;
     let udp = !flow.has_cc();
     let ecn = flow.ecn != EcnNegotiation::Off;
-    let at = |port, ecn, first| SocketAddrV4::new(address_of(flow, port, ecn), first + place);
+    let at = |port, ecn, first| SocketAddr::new(address_of(flow, port, ecn), first + place);
     let mut seeds = Rng::named(scenario.seed, &format!("workload/{}", flow.id));
     let end = Time::ZERO
         + flow
@@ -100,7 +108,7 @@ fn application(
             .min(scenario.duration);
     let largest = scenario.datagram_of(flow);
     let (seed, warmup) = (seeds.next_u64(), scenario.warmup);
-    let setting = application::Spec::setting(seed, warmup, flow.start, end, largest);
+    let setting = application::Spec::setting(seed, warmup, flow, end, largest);
     Some(application::Spec {
         number: number as u32,
         id: flow.id.clone(),
@@ -108,13 +116,13 @@ fn application(
         udp,
         cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
         hosts: both.map(|end| index(places, end)),
-        from: [server, client].map(|port| SocketAddrV4::new(address_of(flow, port, false), 0)),
+        from: [server, client].map(|port| SocketAddr::new(address_of(flow, port, false), 0)),
         at: [server, client].map(|port| at(port, ecn, RECEIVERS)),
         datagrams: [at(server, false, RECEIVERS), at(client, false, SENDERS)],
         dscp: flow.dscp,
         start: start(scenario, flow),
         end,
-        options: both.map(|end| SocketOptions::of(scenario, end.host)),
+        options: both.map(|end| SocketOptions::of(scenario, end.host, flow.ip)),
     })
 }
 
@@ -195,7 +203,8 @@ pub fn run(
     let mut emulator = emulator(scenario, registry, options, machine)?;
     let writer = recorded(&mut emulator, scenario, record, INTERFACES)?;
     let places = hosts::places(scenario);
-    let made = |place: &Place| Space::new(&hosts::space(scenario, *place)?);
+    let six = six(scenario);
+    let made = |place: &Place| Space::new(&hosts::space(scenario, *place, six)?);
     let spaces: Vec<Space> = places.iter().map(made).collect::<Result<_, HostError>>()?;
     let stop = AtomicBool::new(false);
     let parts = Parts {
@@ -345,7 +354,7 @@ impl<'p> Parts<'p> {
                         // With ECN at both ends, the listening socket must have the congestion
                         // control before the connection arrives.
                         cc: (flow.ecn == EcnNegotiation::Both).then_some(flow_out.cc),
-                        options: SocketOptions::of(scenario, to.host),
+                        options: SocketOptions::of(scenario, to.host, flow.ip),
                     });
                 }
             }
@@ -359,7 +368,7 @@ impl<'p> Parts<'p> {
                 .collect();
             ccs.sort();
             ccs.dedup();
-            let options = SocketOptions::of(scenario, place.host);
+            let options = SocketOptions::of(scenario, place.host, Ip::V4);
             hosts.push(self.start(
                 scope,
                 host,
@@ -406,8 +415,11 @@ impl<'p> Parts<'p> {
                     Rng::named(scenario.seed, &format!("probe/{i}")),
                 ),
                 dscp: probe.dscp,
-                from: SocketAddrV4::new(address(NEAR, 0, false), PINGERS + i),
-                to: SocketAddrV4::new(address(far(probe.station), probe.host, false), ECHOES + i),
+                from: SocketAddr::new(address(NEAR, 0, probe.ip, false), PINGERS + i),
+                to: SocketAddr::new(
+                    address(far(probe.station), probe.host, probe.ip, false),
+                    ECHOES + i,
+                ),
             })
             .collect();
         let mut probes = None;

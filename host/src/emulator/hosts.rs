@@ -21,6 +21,7 @@ use crate::netns::{Peer, SpaceSpec, Sysctl};
 use crate::sys;
 use crate::sys::netlink::RouteMetrics;
 use narrows_core::net::{FAR, NEAR, Port};
+use narrows_core::packet::Ip;
 use narrows_core::param;
 use narrows_core::scenario::{Direction, FlowSpec, HostSpec, Scenario, quoted_key};
 use narrows_core::tcp::{EcnMode, Gso, Pacing};
@@ -44,21 +45,23 @@ pub(crate) struct Place {
     pub host: Option<u8>,
 }
 
-/// An IPv4 address of the hosts at a port of the network. `number`: that of a far host of a path,
+/// An address of the hosts at a port of the network. `number`: that of a far host of a path,
 /// otherwise 0. With `ecn`, the address whose route negotiates ECN.
-pub(crate) fn address(port: Port, number: u8, ecn: bool) -> Ipv4Addr {
-    Ipv4Addr::new(10, number, u8::from(ecn), port + 1)
+pub(crate) fn address(port: Port, number: u8, ip: Ip, ecn: bool) -> IpAddr {
+    let (ecn, host) = (u8::from(ecn), port + 1);
+    match ip {
+        Ip::V4 => Ipv4Addr::new(10, number, ecn, host).into(),
+        Ip::V6 => {
+            let (number, ecn) = (u16::from(number), u16::from(ecn));
+            Ipv6Addr::new(0xfd00, 0, number, ecn, 0, 0, 0, host.into()).into()
+        }
+    }
 }
 
 /// The address of a flow at a port of the network.
-pub(crate) fn address_of(flow: &FlowSpec, port: Port, ecn: bool) -> Ipv4Addr {
+pub(crate) fn address_of(flow: &FlowSpec, port: Port, ecn: bool) -> IpAddr {
     let number = if port == NEAR { 0 } else { flow.host };
-    address(port, number, ecn)
-}
-
-/// The IPv6 address of the host at a port, which only hosts of a shell have.
-pub(crate) fn address6(port: Port, ecn: bool) -> Ipv6Addr {
-    Ipv6Addr::new(0xfd00, 0, 0, u16::from(ecn), 0, 0, 0, u16::from(port) + 1)
+    address(port, number, flow.ip, ecn)
 }
 
 /// The port of the far host of a flow or probe: FAR, or in a Wi-Fi that of its station.
@@ -138,7 +141,7 @@ pub struct SocketOptions {
 
 impl SocketOptions {
     /// The options of sockets of a host.
-    pub(crate) fn of(scenario: &Scenario, host: Option<u8>) -> SocketOptions {
+    pub(crate) fn of(scenario: &Scenario, host: Option<u8>, ip: Ip) -> SocketOptions {
         let spec = of(scenario, host);
         let delayed_ack = match spec.keys.get("delayed_ack_max") {
             Some(param::Value::Span(most)) => {
@@ -148,7 +151,7 @@ impl SocketOptions {
         };
         SocketOptions {
             notsent_lowat: u32::try_from(spec.notsent_lowat.get()).unwrap_or(u32::MAX),
-            mss: spec.keys.get("mss").is_some().then(|| spec.mss() as u16),
+            mss: spec.keys.get("mss").is_some().then(|| spec.mss(ip) as u16),
             delayed_ack,
         }
     }
@@ -170,7 +173,7 @@ impl SocketOptions {
             return Ok(());
         };
         let failed = HostError::failed("a socket");
-        let socket = sys::tcp(std::net::SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+        let socket = sys::tcp(std::net::SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0));
         match sys::set_delayed_ack(&socket.map_err(&failed)?, *most) {
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
                 let problem = "needs Linux 6.15 or newer (TCP_DELACK_MAX_US), but this kernel is \
@@ -207,7 +210,7 @@ fn rto_min(
 }
 
 /// The settings of connections of a host; `ecn`: they request ECN.
-fn metrics(host: &HostSpec, ecn: bool, rto_min_ms: Option<u32>) -> RouteMetrics {
+fn metrics(host: &HostSpec, ip: Ip, ecn: bool, rto_min_ms: Option<u32>) -> RouteMetrics {
     // The default of a small device would exceed its MTU (net.ipv4.route.min_adv_mss).
     let given = ["mss", "mtu"]
         .iter()
@@ -215,14 +218,15 @@ fn metrics(host: &HostSpec, ecn: bool, rto_min_ms: Option<u32>) -> RouteMetrics 
     RouteMetrics {
         iw: host.iw,
         ecn,
-        mss: given.then(|| host.mss()),
+        mss: given.then(|| host.mss(ip)),
         quickack: host.quickack(),
         rto_min_ms,
     }
 }
 
-/// The configuration of a host: addresses, kernel settings, queue discipline.
-pub(crate) fn space(scenario: &Scenario, place: Place) -> Result<SpaceSpec, HostError> {
+/// The configuration of a host: addresses, kernel settings, queue discipline. With `six`, the host
+/// also has IPv6 addresses.
+pub(crate) fn space(scenario: &Scenario, place: Place, six: bool) -> Result<SpaceSpec, HostError> {
     let Place { port, host: number } = place;
     let host = of(scenario, number);
     let others = if port == NEAR {
@@ -231,20 +235,39 @@ pub(crate) fn space(scenario: &Scenario, place: Place) -> Result<SpaceSpec, Host
         NEAR..=NEAR
     };
     let (rto_min, rto_min_ms) = rto_min(scenario, number)?;
-    let addresses = |port, ecn| {
+    let versions = if six {
+        &[Ip::V4, Ip::V6][..]
+    } else {
+        &[Ip::V4]
+    };
+    let ways = |port| {
         let numbers = match port {
             NEAR => vec![0],
             _ => numbers(scenario),
         };
-        numbers
-            .into_iter()
-            .map(move |number| IpAddr::from(address(port, number, ecn)))
-    };
-    let peers = |port, ecn| {
-        addresses(port, ecn).map(move |address| Peer {
-            address,
-            metrics: metrics(host, ecn, rto_min_ms),
+        let kinds = versions.iter().flat_map(|ip| [(*ip, false), (*ip, true)]);
+        kinds.flat_map(move |(ip, ecn)| {
+            let of = move |number| (address(port, number, ip, ecn), ip, ecn);
+            numbers.clone().into_iter().map(of)
         })
+    };
+    let peers = |port| {
+        ways(port).map(move |(address, ip, ecn)| Peer {
+            address,
+            metrics: metrics(host, ip, ecn, rto_min_ms),
+        })
+    };
+    let ipv6 = if six {
+        // The device has no link-local address, so that the kernel sends no packets of its own.
+        [
+            Sysctl::new("ipv6/conf/e0/disable_ipv6", 0),
+            Sysctl::new("ipv6/conf/e0/addr_gen_mode", 1),
+        ]
+    } else {
+        [
+            Sysctl::new("ipv6/conf/all/disable_ipv6", 1),
+            Sysctl::new("ipv6/conf/default/disable_ipv6", 1),
+        ]
     };
     let buffer = |default: u64, max: u64| format!("4096 {default} {max}");
     let ecn = match host.ecn {
@@ -273,8 +296,6 @@ pub(crate) fn space(scenario: &Scenario, place: Place) -> Result<SpaceSpec, Host
         rto_min,
     ];
     let usual = [
-        Sysctl::new("ipv6/conf/all/disable_ipv6", 1),
-        Sysctl::new("ipv6/conf/default/disable_ipv6", 1),
         Sysctl::new("ipv4/tcp_no_metrics_save", 1),
         Sysctl::new("ipv4/tcp_ecn", ecn),
         Sysctl::new(
@@ -291,14 +312,11 @@ pub(crate) fn space(scenario: &Scenario, place: Place) -> Result<SpaceSpec, Host
         ),
     ];
     Ok(SpaceSpec {
-        addresses: addresses(port, false)
-            .chain(addresses(port, true))
-            .collect(),
-        peers: others
-            .flat_map(|port| peers(port, false).chain(peers(port, true)))
-            .collect(),
+        addresses: ways(port).map(|(address, ..)| address).collect(),
+        peers: others.flat_map(peers).collect(),
         sysctls: usual
             .into_iter()
+            .chain(ipv6)
             .chain(given.into_iter().flatten())
             .collect(),
         qdisc: qdisc(host),
@@ -310,29 +328,6 @@ pub(crate) fn space(scenario: &Scenario, place: Place) -> Result<SpaceSpec, Host
             Gso::Bytes(n) => (None, Some(n.get() as u32)),
         },
     })
-}
-
-/// The configuration of a host of a shell, which also has IPv6 addresses.
-pub(crate) fn dual_stack(scenario: &Scenario, place: Place) -> Result<SpaceSpec, HostError> {
-    let mut spec = space(scenario, place)?;
-    spec.sysctls
-        .retain(|sysctl| !sysctl.name.starts_with("ipv6/"));
-    // The device has no link-local address, so that the kernel sends no packets of its own.
-    spec.sysctls
-        .push(Sysctl::new("ipv6/conf/e0/addr_gen_mode", 1));
-    if !FilePath::new("/proc/sys/net/ipv6").exists() {
-        return Ok(spec);
-    }
-    let both = [false, true];
-    let own = both.map(|ecn| IpAddr::from(address6(place.port, ecn)));
-    spec.addresses.extend(own);
-    let other = if place.port == NEAR { FAR } else { NEAR };
-    let rto_min = spec.peers[0].metrics.rto_min_ms;
-    spec.peers.extend(both.map(|ecn| Peer {
-        address: address6(other, ecn).into(),
-        metrics: metrics(of(scenario, place.host), ecn, rto_min),
-    }));
-    Ok(spec)
 }
 
 /// The queue discipline of the device of a host.

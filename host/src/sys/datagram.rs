@@ -23,9 +23,11 @@ pub fn set_stamps(fd: &impl AsRawFd) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
 }
 
-/// Requests the traffic class (IPv4) of each datagram received.
-pub fn set_classes(fd: &impl AsRawFd) -> io::Result<()> {
-    set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, &1_i32)
+/// Requests the traffic class of each datagram received.
+pub fn set_classes(fd: &impl AsRawFd) {
+    // On a socket of one family, the option of the other may fail.
+    let _ = set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, &1_i32);
+    let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, &1_i32);
 }
 
 /// Receives the next datagram: its length in bytes and its timestamp (`CLOCK_REALTIME`, ns); `None`
@@ -44,10 +46,10 @@ pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(u
 /// arrived.
 pub fn receive_classed(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(usize, u8)>> {
     let mut class = 0;
-    let received = receive_with(fd, to, |control| {
-        if control.kind == (libc::IPPROTO_IP, libc::IP_TOS) {
-            class = control.get();
-        }
+    let received = receive_with(fd, to, |control| match control.kind {
+        (libc::IPPROTO_IP, libc::IP_TOS) => class = control.get(),
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => class = control.get::<c_int>() as u8,
+        _ => {}
     });
     Ok(received?.map(|n| (n, class)))
 }
