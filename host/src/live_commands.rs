@@ -6,6 +6,7 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{Span, parse_span};
 use narrows_host::arguments::{Argument, Arguments};
+use narrows_host::emulator::module_parameters::{self, Setting};
 use narrows_host::emulator::{Machine, Queues, doctor, guest, preflight, shell_command};
 use narrows_host::sys;
 use narrows_host::sys::machine::power_off;
@@ -45,6 +46,8 @@ Options of run:
                           [default: kernel]
   --built                 allow the scenario to name files outside its folder: for scenarios that a
                           program built
+  --kernel-parameters     print the command line with which a kernel has the parameters of the
+                          congestion controls, and end
   --stream                for programs: print lines of progress, then the run and its samples
   --tied                  end with the parent process
 ";
@@ -71,6 +74,7 @@ struct Asked {
     stream: bool,
     tied: bool,
     built: bool,
+    kernel_parameters: bool,
     queues: Queues,
 }
 
@@ -99,6 +103,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
             "--built" => asked.built = true,
+            "--kernel-parameters" => asked.kernel_parameters = true,
             "--states" => asked.states = true,
             "--name" => asked.name = Some(args.value()?),
             "--queues" => asked.queues = Queues::named(&args.value()?)?,
@@ -180,8 +185,14 @@ fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), Hos
         states: asked.states,
         ..usual
     };
-    preflight::check_scenario(machine, &scenario, &registry, &options)
-        .map_err(|error| preflight::locate(error, &tree, name, &text))?;
+    let located = |error| preflight::locate(error, &tree, name, &text);
+    if asked.kernel_parameters {
+        let settings = module_parameters::settings(&scenario, &registry).map_err(located)?;
+        let words: Vec<String> = settings.iter().map(Setting::word).collect();
+        let told = writeln!(std::io::stdout(), "{}", words.join(" "));
+        return told.map_err(HostError::failed("stdout"));
+    }
+    preflight::check_scenario(machine, &scenario, &registry, &options).map_err(located)?;
     preflight::gain_privilege()?;
     let mut progress = |at: Progress| {
         if plugins::failure().is_err() {
@@ -203,7 +214,7 @@ fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), Hos
         &mut progress,
     );
     plugins::failure()?;
-    let (run, recorded) = ran?;
+    let (run, recorded) = ran.map_err(located)?;
     let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
     let text = json(run.to_json(env!("CARGO_PKG_VERSION"), &written, None));
     let mut out = std::io::stdout().lock();

@@ -10,6 +10,7 @@
 use crate::error::HostError;
 use crate::sys;
 use crate::sys::netlink::{Link, Netlink, RouteMetrics};
+use narrows_core::transport::USUAL_MTU;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -21,8 +22,6 @@ use std::thread;
 pub const DEVICE: &str = "e0";
 /// Largest number of packets in the queue of the device.
 pub const QUEUE: u32 = 5000;
-/// MTU, bytes.
-const MTU: u32 = 1500;
 const LOOPBACK: u32 = 1;
 /// Another host that this host can reach.
 #[derive(Copy, Clone, Debug)]
@@ -33,19 +32,85 @@ pub struct Peer {
     pub metrics: RouteMetrics,
 }
 
+/// A setting of the kernel for a namespace.
+#[derive(Clone, Debug)]
+pub struct Sysctl {
+    /// The name under `/proc/sys/net`.
+    pub name: &'static str,
+    /// The value.
+    pub value: String,
+    /// The path of the key of the scenario that needs the setting, if there is one.
+    pub key: Option<String>,
+}
+
+impl Sysctl {
+    /// A setting that no key of a scenario needs.
+    pub fn new(name: &'static str, value: impl ToString) -> Sysctl {
+        Sysctl {
+            name,
+            value: value.to_string(),
+            key: None,
+        }
+    }
+    fn set(&self) -> Result<(), HostError> {
+        let Sysctl { name, value, key } = self;
+        if name.starts_with("ipv6/") && !has_ipv6() {
+            // A kernel without IPv6.
+            return Ok(());
+        }
+        let path = format!("/proc/sys/net/{name}");
+        fs::write(&path, value).map_err(|e| match key {
+            Some(key) if e.kind() == io::ErrorKind::NotFound => {
+                let setting = format!("net.{}", name.replace('/', "."));
+                let problem = format!(
+                    "is not supported by this kernel, which has no {setting}; select another \
+                     kernel, remove it, or write --engine sim"
+                );
+                HostError::Key(key.clone(), problem)
+            }
+            _ if *name == "ipv4/tcp_ecn" && e.raw_os_error() == Some(libc::EINVAL) => {
+                HostError::Missing(format!(
+                    "this kernel has no accurate ECN (tcp_ecn = {value}): boot Linux 7.0 or \
+                     newer, remove ecn = \"accecn\" from the flows, or write --engine sim"
+                ))
+            }
+            _ => HostError::Failed(
+                "a setting of the namespace",
+                io::Error::new(e.kind(), format!("{path} = {value}: {e}")),
+            ),
+        })
+    }
+}
+
 /// The configuration of a host.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SpaceSpec {
     /// The addresses of the host.
     pub addresses: Vec<IpAddr>,
     /// Other hosts that it can reach.
     pub peers: Vec<Peer>,
-    /// Names under `/proc/sys/net` and their values.
-    pub sysctls: Vec<(&'static str, String)>,
+    /// Settings of the kernel.
+    pub sysctls: Vec<Sysctl>,
     /// Queue discipline of the device.
     pub qdisc: &'static str,
+    /// MTU of the device, bytes.
+    pub mtu: u32,
     /// Largest super-packet (GSO), in segments and in bytes; `None`: the default of the kernel.
     pub gso: (Option<u32>, Option<u32>),
+}
+
+impl Default for SpaceSpec {
+    /// A host without addresses, with the defaults of the kernel.
+    fn default() -> SpaceSpec {
+        SpaceSpec {
+            addresses: Vec::new(),
+            peers: Vec::new(),
+            sysctls: Vec::new(),
+            qdisc: "pfifo",
+            mtu: u32::from(USUAL_MTU),
+            gso: (None, None),
+        }
+    }
 }
 
 /// A host.
@@ -63,29 +128,18 @@ impl Space {
         in_new_network(|| Space::make(spec))
     }
     fn make(spec: &SpaceSpec) -> Result<Space, HostError> {
+        if spec.addresses.iter().any(IpAddr::is_ipv6) && !has_ipv6() {
+            return Err(HostError::Missing(
+                "this kernel has no IPv6: remove ip = 6 from flows and probes, or boot it without \
+                 ipv6.disable=1"
+                    .into(),
+            ));
+        }
         let file = fs::File::open("/proc/thread-self/ns/net")
             .map_err(HostError::failed("/proc/thread-self/ns/net"))?;
         let supers = spec.gso.0 != Some(1);
         let device = sys::open_tun(DEVICE, supers).map_err(HostError::failed("/dev/net/tun"))?;
-        for (name, value) in &spec.sysctls {
-            if name.starts_with("ipv6/") && !Path::new("/proc/sys/net/ipv6").exists() {
-                // A kernel without IPv6.
-                continue;
-            }
-            let path = format!("/proc/sys/net/{name}");
-            fs::write(&path, value).map_err(|e| {
-                if *name == "ipv4/tcp_ecn" && e.raw_os_error() == Some(libc::EINVAL) {
-                    return HostError::Missing(format!(
-                        "this kernel has no accurate ECN (tcp_ecn = {value}): boot Linux 7.0 or \
-                         newer, remove ecn = \"accecn\" from the flows, or write --engine sim"
-                    ));
-                }
-                HostError::Failed(
-                    "a setting of the namespace",
-                    io::Error::new(e.kind(), format!("{path} = {value}: {e}")),
-                )
-            })?;
-        }
+        spec.sysctls.iter().try_for_each(Sysctl::set)?;
         configure(spec).map_err(HostError::failed("the device of a namespace"))?;
         Ok(Space {
             namespace: file.into(),
@@ -96,6 +150,11 @@ impl Space {
     pub fn enter(&self) -> Result<(), HostError> {
         sys::enter_network(&self.namespace).map_err(HostError::failed("a network namespace"))
     }
+}
+
+/// Returns whether this kernel has IPv6.
+pub fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
 }
 
 /// Calls `make` on a new thread in a new network namespace, which lasts as long as the descriptors
@@ -134,7 +193,7 @@ fn configure(spec: &SpaceSpec) -> io::Result<()> {
     let index = sys::interface(c"e0")?;
     let mut netlink = Netlink::new()?;
     let link = Link {
-        mtu: Some(MTU),
+        mtu: Some(spec.mtu),
         queue: Some(QUEUE),
         gso_segments: spec.gso.0,
         gso_bytes: spec.gso.1,

@@ -24,6 +24,9 @@ from conftest import (
     compare_workloads,
     until,
 )
+from test_ipv6 import SCENARIO as SCENARIO_OVER_IPV6
+from test_ipv6 import compared
+from test_live_hosts import EXPECTED, HOSTS, LOST, PER_HOST, close, ends, retransmits
 from test_record import linked, told_of_links
 
 import narrows as nw
@@ -105,6 +108,22 @@ def test_the_kernel_and_the_simulator_agree(tmp_path: Path, queue: str) -> None:
     ours, theirs = sim["flows"][0], linux["flows"][0]
     assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=NEAR_ENOUGH)
     assert theirs["rtt_ms"]["mean"] == pytest.approx(ours["rtt_ms"]["mean"], rel=NEAR_ENOUGH)
+
+
+@pytest.mark.parametrize("queue", ["fifo", "fq_codel", "cake"])
+def test_the_kernel_and_the_simulator_agree_over_ipv6(tmp_path: Path, queue: str) -> None:
+    file = tmp_path / "six.toml"
+    text = SCENARIO_OVER_IPV6
+    if queue != "fifo":
+        text = text.replace('buffer = "2bdp"\nqueue = "fifo"', f'queue = "{queue}"')
+    file.write_text(text, encoding="utf-8")
+    linux, sim = figures(file), nw.run(file).json
+    compared(linux)
+    compared(sim)
+    for ours, theirs in zip(sim["flows"], linux["flows"], strict=True):
+        assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.01)
+    ours, theirs = (run["flows"][0]["rtt_ms"]["mean"] for run in (sim, linux))
+    assert theirs == pytest.approx(ours, rel=NEAR_ENOUGH)
 
 
 def test_the_kernels_queues_serve_a_network_of_links(tmp_path: Path) -> None:
@@ -248,6 +267,66 @@ def test_what_the_kernel_does_not_have_is_refused_by_name(
     assert "--queues narrows" in done.stderr
 
 
+def test_each_host_has_its_own_settings(tmp_path: Path) -> None:
+    file, capture = written(tmp_path, HOSTS), tmp_path / "linux.pcapng"
+    close(figures(file, record=capture), nw.run(file).json)
+    assert ends(capture) == EXPECTED
+
+
+def test_the_minimum_timeout_is_that_of_the_sending_host(tmp_path: Path) -> None:
+    file = written(tmp_path, LOST)
+    linux, sim = (retransmits(nw.run(file, engine=engine)) for engine in ("linux", "sim"))
+    assert linux["patient"] < linux["usual"]
+    assert linux == sim
+
+
+def test_far_hosts_have_addresses(tmp_path: Path) -> None:
+    run = figures(written(tmp_path, PER_HOST))
+    assert run["flows"][-1]["goodput_mbit"] == pytest.approx(9.5, rel=NEAR_ENOUGH)
+
+
+def test_a_setting_of_a_newer_kernel_is_refused_by_name(
+    tmp_path: Path, kernel: store.Kernel, cli: Cli
+) -> None:
+    text = line('"fifo"', flow='receiver = "late"') + '[host.late]\ndelayed_ack_max = "20ms"\n'
+    file = written(tmp_path, text)
+    done = cli("run", str(file), "--engine", "linux")
+    if tuple(map(int, kernel.release.split(".")[:2])) >= (6, 15):
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode == 2
+        assert f'{file}:13: host.late.delayed_ack_max = "20ms" needs Linux 6.15' in done.stderr
+
+
+def test_a_parameter_of_cubic_is_that_of_its_module(tmp_path: Path, cli: Cli) -> None:
+    text = line('"fifo"', path='buffer = "1bdp"', duration="12s")
+    half = text.replace('"cubic"', '{ kind = "cubic", beta = 0.5 }')
+    low = [
+        [flow["cwnd_packets"]["p5"] for flow in run["flows"]]
+        for run in (
+            figures(written(tmp_path, text)),
+            figures(written(tmp_path, half)),
+            nw.run(written(tmp_path, half)).json,
+        )
+    ]
+    assert sum(low[1]) < 0.9 * sum(low[0])
+    assert low[1] == pytest.approx(low[2], rel=2 * NEAR_ENOUGH)
+    other = half + '[[flow]]\ncc = "cubic"\n'
+    done = cli("run", str(written(tmp_path, other)), "--engine", "linux")
+    assert done.returncode == 2
+    assert "flow[0].cc.beta = 0.5 is not supported by the engine linux" in done.stderr
+
+
+def test_datagrams_have_ecn(tmp_path: Path) -> None:
+    call = 'workload = { kind = "scream", ecn = true }'
+    text = line('{ kind = "codel", ecn = true }', duration="20s")
+    text = text.replace('cc = "cubic"\ncount = 2', call).replace('"20Mbit"', '"2Mbit"')
+    run = figures(written(tmp_path, text))
+    assert run["queues"][0]["marks"] > 0
+    assert run["flows"][0]["workload"]["congestion_events"] > 0
+    assert run["flows"][0]["workload"]["loss"] == 0.0
+
+
 def test_a_network_of_links_is_a_capture(tmp_path: Path) -> None:
     told_of_links(*linked(tmp_path, "linux"))
 
@@ -264,6 +343,20 @@ def test_wifi_is_refused_by_name(cli: Cli) -> None:
     done = cli("run", str(file), "--engine", "linux")
     assert done.returncode == 2
     assert "wifi is not supported: user-mode Linux has no radio medium" in done.stderr
+
+
+def test_wifi_behind_a_path_has_the_queues_of_narrows(tmp_path: Path) -> None:
+    stations = (
+        '[wifi]\n[[wifi.station]]\nname = "a"\nmcs = 7\n[[flow]]\ncc = "cubic"\nstation = "a"\n'
+    )
+    path = (
+        'duration = "6s"\nwarmup = "2s"\n[path]\nrate = "20Mbit"\nrtt = "20ms"\nbuffer = "1bdp"\n'
+    )
+    file = written(tmp_path, path + stations)
+    linux, sim = figures(file, queues="narrows"), nw.run(file).json
+    goodput = [run["flows"][0]["goodput_mbit"] for run in (linux, sim)]
+    assert goodput[0] == pytest.approx(goodput[1], rel=NEAR_ENOUGH)
+    assert [queue["name"] for queue in linux["queues"]] == [q["name"] for q in sim["queues"]]
 
 
 def test_what_kernels_do_not_have_is_refused_by_name(tmp_path: Path, cli: Cli) -> None:

@@ -18,8 +18,9 @@
 //! A connection that fails, for example by a timeout, ends the run with an error.
 
 use crate::emulator::application_socket::{
-    Kind, asked, broken, datagrams, listening, of_token, prepared, token,
+    Kind, asked, broken, datagram_class, datagrams, listening, of_token, prepared, token,
 };
+use crate::emulator::hosts::SocketOptions;
 use crate::emulator::sample_times::{Due, SampleTimes};
 use crate::emulator::traffic::Watching;
 use crate::error::HostError;
@@ -27,14 +28,18 @@ use crate::netns::Space;
 use crate::sys::clock::Clock;
 use crate::sys::{self, Epoll};
 use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, WorkloadMetrics};
+use narrows_core::packet::Ecn;
+use narrows_core::scenario::FlowSpec;
 use narrows_core::tcp::Info;
 use narrows_core::units::{Span, Time};
-use narrows_core::workload::{Action, Conn, Event, MOST_DATAGRAM, Setting, Side, Workload};
+use narrows_core::workload::{Action, Conn, Event, LARGEST_DATAGRAM, Setting, Side, Workload};
 use std::collections::{HashMap, VecDeque};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The ECN bits of a traffic class that mean congestion experienced.
+const CE: u8 = 3;
 /// Largest read or write, bytes.
 const CHUNK: usize = 256 << 10;
 /// Longest sleep. A request to stop is noticed within this time.
@@ -63,30 +68,31 @@ pub struct Spec {
     /// The hosts of server and client, as indices in the list of namespaces.
     pub hosts: [usize; 2],
     /// The source addresses of connections that server and client open; the port is 0 (any).
-    pub from: [SocketAddrV4; 2],
+    pub from: [SocketAddr; 2],
     /// The addresses at which server and client listen.
-    pub at: [SocketAddrV4; 2],
+    pub at: [SocketAddr; 2],
     /// The addresses of the datagram sockets at server and client. Most workloads use datagrams
     /// only for DNS lookups.
-    pub datagrams: [SocketAddrV4; 2],
+    pub datagrams: [SocketAddr; 2],
     /// The DSCP of the flow's packets.
     pub dscp: u8,
     /// The start of the flow.
     pub start: Time,
     /// The end of the flow.
     pub end: Time,
-    /// The application writes while less than this is unsent, bytes.
-    pub notsent_lowat: u32,
+    /// The options of sockets at server and client.
+    pub options: [SocketOptions; 2],
 }
 
 impl Spec {
     /// The environment of a workload: its seed, and the period that its metrics cover.
-    pub fn setting(seed: u64, warmup: Span, start: Span, end: Time) -> Setting {
+    pub fn setting(seed: u64, warmup: Span, flow: &FlowSpec, end: Time, datagram: u16) -> Setting {
         Setting {
             seed,
-            from: Time::ZERO + warmup.max(start),
+            from: Time::ZERO + warmup.max(flow.start),
             end,
-            datagram: MOST_DATAGRAM,
+            datagram,
+            ip: flow.ip,
         }
     }
 }
@@ -145,6 +151,8 @@ struct Application {
     /// Times of transmission of the datagrams of each side; the index is the number of the datagram
     /// modulo the length.
     times: [Vec<Time>; 2],
+    /// The ECN bits of the datagram socket of each side.
+    ecn: [Ecn; 2],
     /// The number of the last datagram that each side has sent.
     last: [u64; 2],
     connections: HashMap<Conn, Connection>,
@@ -213,6 +221,7 @@ impl<'s> Applications<'s> {
             listeners: [None, None],
             datagrams: [None, None],
             times: [Vec::new(), Vec::new()],
+            ecn: [Ecn::NotEct; 2],
             last: [0, 0],
             connections: HashMap::new(),
             unmatched: HashMap::new(),
@@ -426,9 +435,9 @@ impl<'s> Applications<'s> {
                         from,
                         number: at,
                         bytes,
-                        ..
+                        ecn,
                     } => {
-                        self.all[number].send(clock.now(), place(from), at, bytes);
+                        self.all[number].send(clock.now(), place(from), at, bytes, ecn);
                     }
                     _ => {}
                 }
@@ -448,8 +457,8 @@ impl<'s> Applications<'s> {
         let spec = &self.all[number].spec;
         let doing = HostError::failed("the socket of a connection");
         let made = || {
-            let socket = sys::tcp(SocketAddrV4::new(*spec.from[side].ip(), 0))?;
-            prepared(&socket, spec)?;
+            let socket = sys::tcp(SocketAddr::new(spec.from[side].ip(), 0))?;
+            prepared(&socket, spec, side)?;
             sys::connect(&socket, spec.at[1 - side])?;
             let port = sys::socket::local(&socket)?.port();
             Ok((socket, port))
@@ -548,7 +557,7 @@ impl<'s> Applications<'s> {
             let Some(conn) = app.unmatched.remove(&from.port()) else {
                 continue;
             };
-            prepared(&socket, &app.spec).map_err(HostError::failed("an accepted socket"))?;
+            prepared(&socket, &app.spec, side).map_err(HostError::failed("an accepted socket"))?;
             let at = token(number, Kind::Connection(conn), side);
             self.epoll
                 .add(&socket, sys::READABLE, at)
@@ -561,10 +570,10 @@ impl<'s> Applications<'s> {
     }
 
     fn receive(&mut self, number: usize, side: usize, clock: &Clock) -> Result<(), HostError> {
-        let mut content = [0; MOST_DATAGRAM as usize];
-        while let Some(length) = self.all[number].datagrams[side]
+        let mut content = [0; LARGEST_DATAGRAM as usize];
+        while let Some((length, class)) = self.all[number].datagrams[side]
             .as_ref()
-            .and_then(|socket| socket.recv(&mut content).ok())
+            .and_then(|socket| sys::receive_classed(socket, &mut content).ok()?)
         {
             let app = &mut self.all[number];
             let (of, sent) = app.sent_at(1 - side, &content[..length]);
@@ -576,7 +585,7 @@ impl<'s> Applications<'s> {
                 number: of,
                 sent,
                 bytes: length as u16,
-                ce: false,
+                ce: class & CE == CE,
             };
             self.notify(clock.now(), number, event, clock)?;
         }
@@ -691,8 +700,8 @@ impl Application {
     }
 
     /// Sends a datagram. It is lost if a buffer of the kernel is full.
-    fn send(&mut self, now: Time, side: usize, number: u64, bytes: u16) {
-        let mut content = [0; MOST_DATAGRAM as usize];
+    fn send(&mut self, now: Time, side: usize, number: u64, bytes: u16, ecn: Ecn) {
+        let mut content = [0; LARGEST_DATAGRAM as usize];
         content[..8].copy_from_slice(&number.to_le_bytes());
         let times = &mut self.times[side];
         // The table is allocated at the first datagram, because many workloads send none.
@@ -703,6 +712,10 @@ impl Application {
         self.last[side] = number;
         self.closed.sent += u64::from(bytes);
         if let Some(socket) = &self.datagrams[side] {
+            if self.ecn[side] != ecn {
+                self.ecn[side] = ecn;
+                datagram_class(socket, self.spec.dscp, ecn);
+            }
             let _ = socket.send(&content[..usize::from(bytes)]);
         }
     }

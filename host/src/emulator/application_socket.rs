@@ -5,9 +5,10 @@ use crate::emulator::application::Spec;
 use crate::emulator::traffic::info;
 use crate::error::HostError;
 use crate::sys;
+use narrows_core::packet::Ecn;
 use narrows_core::tcp::Info;
 use narrows_core::workload::Conn;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
 /// The kind of a socket.
@@ -52,9 +53,9 @@ pub fn asked(socket: &OwnedFd) -> Info {
 }
 
 /// Sets the options that both ends of a connection have.
-pub fn prepared(socket: &OwnedFd, spec: &Spec) -> std::io::Result<()> {
+pub fn prepared(socket: &OwnedFd, spec: &Spec, side: usize) -> std::io::Result<()> {
     sys::choose_cc(socket, &spec.cc)?;
-    sys::set_notsent_lowat(socket, spec.notsent_lowat)?;
+    spec.options[side].set(socket)?;
     sys::set_dscp(socket, spec.dscp)?;
     sys::set_reset(socket)?;
     sys::socket::no_delay(socket);
@@ -63,21 +64,33 @@ pub fn prepared(socket: &OwnedFd, spec: &Spec) -> std::io::Result<()> {
 
 /// Opens the listening socket of a flow at a side.
 pub fn listening(spec: &Spec, side: usize) -> std::io::Result<OwnedFd> {
-    let listener = sys::socket::listen(spec.at[side].into())?;
+    let listener = sys::socket::listen(spec.at[side])?;
     // An accepted socket has the congestion control of its listening socket.
     sys::choose_cc(&listener, &spec.cc)?;
+    spec.options[side].set(&listener)?;
     sys::set_dscp(&listener, spec.dscp)?;
     Ok(listener)
 }
 
 /// A datagram socket between two addresses.
-pub fn datagrams(at: SocketAddrV4, to: SocketAddrV4, dscp: u8) -> std::io::Result<UdpSocket> {
+pub fn datagrams(at: SocketAddr, to: SocketAddr, dscp: u8) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
     socket.connect(to)?;
-    let fd = OwnedFd::from(socket);
-    sys::set_dscp(&fd, dscp)?;
-    Ok(fd.into())
+    sys::set_classes(&socket);
+    datagram_class(&socket, dscp, Ecn::NotEct);
+    Ok(socket)
+}
+
+/// Sets DSCP and ECN bits of the datagrams of a socket.
+pub fn datagram_class(socket: &UdpSocket, dscp: u8, ecn: Ecn) {
+    let bits = match ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    };
+    sys::socket::set_class(socket, dscp << 2 | bits);
 }
 
 #[cfg(test)]

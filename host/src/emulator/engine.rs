@@ -4,16 +4,18 @@
 use crate::emulator::application::{self, Applications};
 use crate::emulator::capture::Writer;
 use crate::emulator::frame::{Frame, Ports};
+use crate::emulator::hosts::{
+    self, Place, SocketOptions, address, address_of, ends, far, far_hosts, index,
+};
 use crate::emulator::preflight;
 use crate::emulator::probe::{Echoes, Pinging, Probes};
 use crate::emulator::self_check::{Conditions, confess};
 use crate::emulator::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
-use crate::emulator::{Emulator, Machine, Queues, Seen, kernel_queue};
+use crate::emulator::{Emulator, Farther, Machine, Queues, Seen, kernel_queue};
 use crate::error::HostError;
-use crate::netns::{Peer, Space, SpaceSpec};
+use crate::netns::Space;
 use crate::sys;
 use crate::sys::clock::Clock;
-use crate::sys::netlink::RouteMetrics;
 use narrows_core::capture::{Capture, INTERFACES};
 use narrows_core::engine::{
     Departures, Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics,
@@ -23,16 +25,17 @@ use narrows_core::metrics::{
     FlowMeter, FlowMetrics, FlowSamples, LimitMetrics, NO_CC, ProbeMeter, StateSamples,
     WorkloadMetrics,
 };
-use narrows_core::net::{FAR, NEAR, Port};
-use narrows_core::param::{self, Choice};
+use narrows_core::net::{FAR, NEAR};
+use narrows_core::packet::Ip;
+use narrows_core::param::Choice;
 use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
-use narrows_core::scenario::{Direction, FlowSpec, HostSpec, Scenario};
-use narrows_core::tcp::{EcnMode, EcnNegotiation, Gso, Pacing};
+use narrows_core::scenario::{FlowSpec, Scenario};
+use narrows_core::tcp::EcnNegotiation;
 use narrows_core::units::{Span, Time};
 use narrows_core::workload;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +43,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// The value of `tcp_ecn` with which both ends request and accept accurate ECN.
-const ACCURATE_ECN: u32 = 3;
 /// First TCP and UDP ports of receivers, senders, responders and pingers, with room for
 /// [`preflight::MOST_FLOWS`] or [`preflight::MOST_PROBES`] between them.
 const RECEIVERS: u16 = 20_000;
@@ -54,155 +55,24 @@ const AHEAD: Span = Span::ms(20);
 /// Interval between two checks whether all flows and pings have ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The IPv4 address of the host at a port of the network. Each host has two; with `ecn`, the one
-/// whose route negotiates ECN.
-pub(crate) fn address(port: Port, ecn: bool) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
-}
-
-/// The IPv6 address of the host at a port, which only hosts of a shell have.
-pub(crate) fn address6(port: Port, ecn: bool) -> Ipv6Addr {
-    Ipv6Addr::new(0xfd00, 0, 0, u16::from(ecn), 0, 0, 0, u16::from(port) + 1)
-}
-
-/// The port of the far host of a flow or probe: FAR, or in a Wi-Fi that of its station.
-fn far(station: Option<u8>) -> Port {
-    FAR + station.unwrap_or(0)
-}
-
-/// The ports of the sending and the receiving host of a flow.
-fn endpoints(flow: &FlowSpec) -> (Port, Port) {
-    match flow.direction {
-        Direction::Down => (NEAR, far(flow.station)),
-        Direction::Up => (far(flow.station), NEAR),
-    }
-}
-
-/// Number of hosts besides the one at NEAR, which is also the highest port.
-fn far_hosts(scenario: &Scenario) -> Port {
-    scenario
-        .wifi
-        .as_ref()
-        .map_or(1, |wifi| wifi.stations.len() as Port)
-}
-
-/// The settings of connections of a host; `ecn`: they request ECN.
-fn metrics(host: &HostSpec, ecn: bool) -> RouteMetrics {
-    RouteMetrics {
-        iw: host.iw,
-        ecn,
-        mss: host.keys.get("mss").is_some().then(|| host.mss()),
-        quickack: host.quickack(),
-    }
-}
-
-/// The configuration of the host at `port`: addresses, kernel settings, queue discipline.
-pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
-    let host = &scenario.host;
-    let others = if port == NEAR {
-        FAR..=far_hosts(scenario)
-    } else {
-        NEAR..=NEAR
-    };
-    let peer = |port, ecn| Peer {
-        address: address(port, ecn).into(),
-        metrics: metrics(host, ecn),
-    };
-    let buffer = |default: u64, max: u64| format!("4096 {default} {max}");
-    let ecn = match host.ecn {
-        _ if preflight::accurate_ecn(scenario) => ACCURATE_ECN,
-        EcnMode::Off => 0,
-        EcnMode::Passive | EcnMode::On => 2,
-    };
-    // Kernels before 6.15 have no tcp_rto_max_ms. Setting it fails there with an error that names
-    // the setting.
-    let rto_max = host.rto_max.map(|most| (most.as_us() / 1000).to_string());
-    let rack = host.rack.map(|on| u8::from(on).to_string());
-    let switch = |key, sysctl| match host.keys.get(key) {
-        Some(param::Value::Bool(on)) => Some((sysctl, u8::from(*on).to_string())),
-        _ => None,
-    };
-    let given = [
-        switch("sack", "ipv4/tcp_sack"),
-        switch("timestamps", "ipv4/tcp_timestamps"),
-        rto_max.map(|ms| ("ipv4/tcp_rto_max_ms", ms)),
-        rack.map(|bit| ("ipv4/tcp_recovery", bit)),
-    ];
-    SpaceSpec {
-        addresses: vec![address(port, false).into(), address(port, true).into()],
-        peers: others
-            .flat_map(|port| [peer(port, false), peer(port, true)])
-            .collect(),
-        sysctls: vec![
-            ("ipv6/conf/all/disable_ipv6", "1".into()),
-            ("ipv6/conf/default/disable_ipv6", "1".into()),
-            ("ipv4/tcp_no_metrics_save", "1".into()),
-            ("ipv4/tcp_ecn", ecn.to_string()),
-            (
-                "ipv4/tcp_rmem",
-                buffer(host.rmem_default.get(), host.rmem_max.get()),
-            ),
-            (
-                "ipv4/tcp_wmem",
-                buffer(host.wmem_default.get(), host.wmem_max.get()),
-            ),
-            (
-                "ipv4/tcp_slow_start_after_idle",
-                u8::from(host.slow_start_after_idle).to_string(),
-            ),
-        ]
-        .into_iter()
-        .chain(given.into_iter().flatten())
-        .collect(),
-        qdisc: qdisc(scenario),
-        gso: match host.gso {
-            Gso::On => (None, None),
-            Gso::Off => (Some(1), None),
-            Gso::Segments(n) => (Some(n), None),
-            Gso::Bytes(n) => (None, Some(n.get() as u32)),
-        },
-    }
-}
-
-/// The configuration of a host of a shell, which also has IPv6 addresses.
-pub(crate) fn dual_stack(scenario: &Scenario, port: Port) -> SpaceSpec {
-    let mut spec = space(scenario, port);
-    spec.sysctls.retain(|(name, _)| !name.starts_with("ipv6/"));
-    // The device has no link-local address, so that the kernel sends no packets of its own.
-    spec.sysctls
-        .push(("ipv6/conf/e0/addr_gen_mode", "1".into()));
-    if !FilePath::new("/proc/sys/net/ipv6").exists() {
-        return spec;
-    }
-    let both = [false, true];
-    spec.addresses
-        .extend(both.map(|ecn| IpAddr::from(address6(port, ecn))));
-    let other = if port == NEAR { FAR } else { NEAR };
-    spec.peers.extend(both.map(|ecn| Peer {
-        address: address6(other, ecn).into(),
-        metrics: metrics(&scenario.host, ecn),
-    }));
-    spec
-}
-
-pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {
-    match scenario.host.pacing {
-        Pacing::Fq => "fq",
-        Pacing::Auto | Pacing::Off => "pfifo",
-    }
+/// Returns whether flows or probes of a scenario use IPv6.
+fn six(scenario: &Scenario) -> bool {
+    let flows = scenario.flows.iter().map(|flow| flow.ip);
+    let mut all = flows.chain(scenario.probes.iter().map(|probe| probe.ip));
+    all.any(|ip| ip == Ip::V6)
 }
 
 /// The sender of a flow, whose start has the same jitter as in every engine.
 fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
-    let (from, to) = endpoints(flow);
+    let [from, to] = ends(flow);
     let place = number as u16;
     Outgoing {
         number: number as u32,
         id: flow.id.clone(),
         cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
-        from: SocketAddrV4::new(address(from, false), SENDERS + place),
-        to: SocketAddrV4::new(
-            address(to, flow.ecn != EcnNegotiation::Off),
+        from: SocketAddr::new(address_of(flow, from.port, false), SENDERS + place),
+        to: SocketAddr::new(
+            address_of(flow, to.port, flow.ecn != EcnNegotiation::Off),
             RECEIVERS + place,
         ),
         dscp: flow.dscp,
@@ -210,7 +80,7 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         stop: flow.stop.map(|at| Time::ZERO + at),
         restart: flow.restart.map(|at| Time::ZERO + at),
         size: flow.size.map(|n| n.get()),
-        notsent_lowat: u32::try_from(scenario.host.notsent_lowat.get()).unwrap_or(u32::MAX),
+        options: SocketOptions::of(scenario, flow.sender, flow.ip),
     }
 }
 
@@ -218,37 +88,41 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
 /// workload is unknown.
 fn application(
     scenario: &Scenario,
+    places: &[Place],
     number: usize,
     flow: &FlowSpec,
     choice: &Choice,
 ) -> Option<application::Spec> {
     let kind = workload::find(&choice.kind)?;
-    let (server, client) = endpoints(flow);
+    let both = ends(flow);
+    let [server, client] = both.map(|end| end.port);
     let place = number as u16;
     let udp = !flow.has_cc();
     let ecn = flow.ecn != EcnNegotiation::Off;
-    let at = |port, ecn, first| SocketAddrV4::new(address(port, ecn), first + place);
+    let at = |port, ecn, first| SocketAddr::new(address_of(flow, port, ecn), first + place);
     let mut seeds = Rng::named(scenario.seed, &format!("workload/{}", flow.id));
     let end = Time::ZERO
         + flow
             .stop
             .unwrap_or(scenario.duration)
             .min(scenario.duration);
-    let setting = application::Spec::setting(seeds.next_u64(), scenario.warmup, flow.start, end);
+    let largest = scenario.datagram_of(flow);
+    let (seed, warmup) = (seeds.next_u64(), scenario.warmup);
+    let setting = application::Spec::setting(seed, warmup, flow, end, largest);
     Some(application::Spec {
         number: number as u32,
         id: flow.id.clone(),
         workload: (kind.make)(&choice.params, setting),
         udp,
         cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
-        hosts: [usize::from(server), usize::from(client)],
-        from: [server, client].map(|port| SocketAddrV4::new(address(port, false), 0)),
+        hosts: both.map(|end| index(places, end)),
+        from: [server, client].map(|port| SocketAddr::new(address_of(flow, port, false), 0)),
         at: [server, client].map(|port| at(port, ecn, RECEIVERS)),
         datagrams: [at(server, false, RECEIVERS), at(client, false, SENDERS)],
         dscp: flow.dscp,
         start: start(scenario, flow),
         end,
-        notsent_lowat: u32::try_from(scenario.host.notsent_lowat.get()).unwrap_or(u32::MAX),
+        options: both.map(|end| SocketOptions::of(scenario, end.host, flow.ip)),
     })
 }
 
@@ -280,8 +154,9 @@ pub(crate) fn emulator(
     let mut signals = Vec::new();
     let (network, meters) = match machine {
         Machine::Virtual(Queues::Kernel) => {
+            let mtu = kernel_queue::mtu(scenario);
             let mut make = |choice: &Choice, context: &QueueContext| {
-                let (queue, signal) = kernel_queue::create(choice, registry, context)?;
+                let (queue, signal) = kernel_queue::create(choice, registry, context, mtu)?;
                 signals.extend(signal);
                 Ok::<_, HostError>(queue)
             };
@@ -289,15 +164,22 @@ pub(crate) fn emulator(
         }
         _ => Network::new(scenario, registry, Box::new(Frame::station))?,
     };
-    let delays = scenario.flows.iter().map(|flow| {
+    let places = hosts::places(scenario);
+    let flows = scenario.flows.iter().map(|flow| {
         let (forward, reverse) = access_delays(scenario, flow);
-        (endpoints(flow).1, forward, reverse)
+        Farther {
+            ends: ends(flow).map(|end| (end.port, index(&places, end))),
+            forward,
+            reverse,
+        }
     });
     let ports = Ports {
         flows: (RECEIVERS, scenario.flows.len() as u16),
         probes: (ECHOES, scenario.probes.len() as u16),
     };
-    let mut emulator = Emulator::new(scenario, options, network, meters).flows(ports, delays);
+    let devices = places.iter().map(|place| place.port).collect();
+    let mut emulator =
+        Emulator::new(scenario, options, network, meters).flows(ports, devices, flows);
     emulator.signals(signals);
     if matches!(machine, Machine::Virtual(_)) {
         emulator.exact();
@@ -320,14 +202,14 @@ pub fn run(
     preflight::check_scenario(machine, scenario, registry, options)?;
     let mut emulator = emulator(scenario, registry, options, machine)?;
     let writer = recorded(&mut emulator, scenario, record, INTERFACES)?;
-    let ports = NEAR..=far_hosts(scenario);
-    let spaces: Result<Vec<Space>, HostError> = ports
-        .map(|port| Space::new(&space(scenario, port)))
-        .collect();
-    let spaces = spaces?;
+    let places = hosts::places(scenario);
+    let six = six(scenario);
+    let made = |place: &Place| Space::new(&hosts::space(scenario, *place, six)?);
+    let spaces: Vec<Space> = places.iter().map(made).collect::<Result<_, HostError>>()?;
     let stop = AtomicBool::new(false);
     let parts = Parts {
         scenario,
+        places: &places,
         spaces: &spaces,
         stop: &stop,
         interval: options.sample_interval,
@@ -380,6 +262,7 @@ pub(crate) fn end_record(emulator: &mut Emulator, writer: Option<Writer>) -> Res
 
 struct Parts<'a> {
     scenario: &'a Scenario,
+    places: &'a [Place],
     spaces: &'a [Space],
     stop: &'a AtomicBool,
     interval: Option<Span>,
@@ -396,19 +279,19 @@ struct Answers {
 }
 
 impl<'p> Parts<'p> {
-    /// Starts a thread in the namespace of the host at `port`. `make` prepares its sockets; `work`
-    /// runs from the beginning of the run.
+    /// Starts a thread in the namespace of the host with the index `host`. `make` prepares its
+    /// sockets; `work` runs from the beginning of the run.
     fn start<'scope, R: 'scope, T: Send + 'scope>(
         &self,
         scope: &'scope thread::Scope<'scope, 'p>,
-        port: Port,
+        host: usize,
         make: impl FnOnce() -> Result<R, HostError> + Send + 'scope,
         work: impl FnOnce(R, Clock) -> Result<T, HostError> + Send + 'scope,
     ) -> Result<Started<'scope, T>, HostError>
     where
         'p: 'scope,
     {
-        let space = &self.spaces[usize::from(port)];
+        let space = &self.spaces[host];
         let (tell_ready, ready) = mpsc::channel();
         let (begin, begins) = mpsc::channel::<Clock>();
         let thread = scope.spawn(move || {
@@ -455,22 +338,23 @@ impl<'p> Parts<'p> {
             timeless: self.machine != Machine::Host,
         };
         let mut hosts = Vec::new();
-        // The far hosts are prepared before the near one.
-        for port in (NEAR..=far_hosts(scenario)).rev() {
+        // Receivers of downloads are prepared before their senders; those of uploads wait for them.
+        for (host, place) in self.places.iter().enumerate().rev() {
             let (mut out, mut incoming) = (Vec::new(), Vec::new());
             let bulk = |(_, flow): &(usize, &FlowSpec)| flow.workload.is_none();
             for (number, flow) in scenario.flows.iter().enumerate().filter(bulk) {
                 let flow_out = outgoing(scenario, number, flow);
-                let (from, to) = endpoints(flow);
-                if from == port {
+                let [from, to] = ends(flow);
+                if from == *place {
                     out.push(flow_out);
-                } else if to == port {
+                } else if to == *place {
                     incoming.push(Incoming {
                         at: flow_out.to,
                         dscp: flow.dscp,
                         // With ECN at both ends, the listening socket must have the congestion
                         // control before the connection arrives.
                         cc: (flow.ecn == EcnNegotiation::Both).then_some(flow_out.cc),
+                        options: SocketOptions::of(scenario, to.host, flow.ip),
                     });
                 }
             }
@@ -484,11 +368,13 @@ impl<'p> Parts<'p> {
                 .collect();
             ccs.sort();
             ccs.dedup();
+            let options = SocketOptions::of(scenario, place.host, Ip::V4);
             hosts.push(self.start(
                 scope,
-                port,
+                host,
                 move || {
                     preflight::check_ccs(&ccs)?;
+                    options.check()?;
                     Traffic::new(out, incoming, watching)
                 },
                 move |traffic, clock| traffic.run(clock, stop),
@@ -497,7 +383,7 @@ impl<'p> Parts<'p> {
         let specs: Vec<application::Spec> = (0..)
             .zip(&scenario.flows)
             .filter_map(|(number, flow)| {
-                application(scenario, number, flow, flow.workload.as_ref()?)
+                application(scenario, self.places, number, flow, flow.workload.as_ref()?)
             })
             .collect();
         let mut applications = None;
@@ -512,7 +398,7 @@ impl<'p> Parts<'p> {
             ccs.dedup();
             applications = Some(self.start(
                 scope,
-                NEAR,
+                usize::from(NEAR),
                 move || {
                     preflight::check_ccs(&ccs)?;
                     Applications::new(specs, spaces, watching)
@@ -529,22 +415,26 @@ impl<'p> Parts<'p> {
                     Rng::named(scenario.seed, &format!("probe/{i}")),
                 ),
                 dscp: probe.dscp,
-                from: SocketAddrV4::new(address(NEAR, false), PINGERS + i),
-                to: SocketAddrV4::new(address(far(probe.station), false), ECHOES + i),
+                from: SocketAddr::new(address(NEAR, 0, probe.ip, false), PINGERS + i),
+                to: SocketAddr::new(
+                    address(far(probe.station), probe.host, probe.ip, false),
+                    ECHOES + i,
+                ),
             })
             .collect();
         let mut probes = None;
         if !pings.is_empty() {
             let mut echoes = Vec::new();
             for port in FAR..=far_hosts(scenario) {
-                let here = |ping: &&Pinging| *ping.to.ip() == address(port, false);
-                let echoed: Vec<Pinging> = pings.iter().filter(here).cloned().collect();
+                let places = pings.iter().zip(&scenario.probes);
+                let here = places.filter(|(_, probe)| far(probe.station) == port);
+                let echoed: Vec<Pinging> = here.map(|(ping, _)| ping.clone()).collect();
                 if echoed.is_empty() {
                     continue;
                 }
                 echoes.push(self.start(
                     scope,
-                    port,
+                    usize::from(port),
                     move || Echoes::new(&echoed),
                     move |echoes, _| echoes.run(stop),
                 )?);
@@ -552,7 +442,7 @@ impl<'p> Parts<'p> {
             let end = watching.end;
             let pingers = self.start(
                 scope,
-                NEAR,
+                usize::from(NEAR),
                 move || Probes::new(&pings),
                 move |probes, clock| probes.run(clock, end, stop),
             )?;
@@ -670,7 +560,7 @@ impl<'p> Parts<'p> {
             drops: queues.iter().map(|queue| queue.drops).sum(),
             overflow,
             writes,
-            qdisc: qdisc(scenario),
+            qdisc: hosts::qdisc(&scenario.host),
             tick: manner.tick,
             joined: manner.join,
             peaks: scenario

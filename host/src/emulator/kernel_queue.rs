@@ -26,11 +26,12 @@ use crate::sys::gate::Gate;
 use crate::sys::netlink::{Link, Netlink};
 use narrows_core::engine::UnknownQueue;
 use narrows_core::net::path::queue_contexts;
-use narrows_core::packet::{Ecn, Packet};
+use narrows_core::packet::{Ecn, Ip, Packet};
 use narrows_core::param::Choice;
 use narrows_core::queue::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
+use narrows_core::transport::USUAL_MTU;
 use narrows_core::units::Time;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
@@ -44,8 +45,6 @@ const DEVICE: &str = "q0";
 const ETHERNET: usize = 14;
 /// The destination MAC address of all frames, a locally administered one.
 const TO: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// MTU, bytes.
-const MTU: u32 = 1500;
 /// `TC_PRIO_BULK`, `TC_PRIO_INTERACTIVE` and `TC_PRIO_INTERACTIVE_BULK`.
 const BULK: i32 = 2;
 const INTERACTIVE: i32 = 6;
@@ -131,11 +130,20 @@ fn words(
 /// A discipline, and its signal if it is one of the kernel's.
 type Made = (Box<dyn QueueDiscipline<Frame>>, Option<Arc<Signal>>);
 
+/// The MTU of the devices: that of Ethernet, or of the host with the largest packets, bytes.
+pub fn mtu(scenario: &Scenario) -> u32 {
+    let named = scenario.hosts.iter().map(|(_, host)| host.mtu());
+    let hosts = named.chain([scenario.host.mtu(), u64::from(USUAL_MTU)]);
+    hosts.max().unwrap_or_default() as u32
+}
+
 /// Creates a queue discipline: one of the kernel in its own network namespace, or that of a plugin.
+/// `mtu`: that of its device, bytes.
 pub fn create(
     choice: &Choice,
     registry: &Registry<Frame>,
     context: &QueueContext,
+    mtu: u32,
 ) -> Result<Made, HostError> {
     if !tc_words::is_of_linux(&choice.kind) {
         let made = registry.make_queue(choice, context);
@@ -143,7 +151,7 @@ pub fn create(
         return Ok((made, None));
     }
     let words = words(choice, registry, context)?;
-    let queue = in_new_network(move || KernelQueue::new(&words))?;
+    let queue = in_new_network(move || KernelQueue::new(&words, mtu))?;
     let signal = Arc::clone(&queue.signal);
     Ok((Box::new(queue), Some(signal)))
 }
@@ -178,13 +186,13 @@ fn priority(tos: u8) -> i32 {
 }
 
 impl KernelQueue {
-    fn new(words: &Words) -> Result<KernelQueue, HostError> {
+    fn new(words: &Words, mtu: u32) -> Result<KernelQueue, HostError> {
         let failed = HostError::failed("the device of a queue discipline");
         let mut gate = Gate::new(DEVICE).map_err(&failed)?;
         let index = sys::interface(c"q0").map_err(&failed)?;
         let mut netlink = Netlink::new().map_err(&failed)?;
         let link = Link {
-            mtu: Some(MTU),
+            mtu: Some(mtu),
             queue: words.device_queue,
             ..Link::default()
         };
@@ -276,11 +284,15 @@ impl QueueDiscipline<Frame> for KernelQueue {
         self.buffer.clear();
         self.buffer.extend_from_slice(&TO);
         self.buffer.extend_from_slice(&number.to_be_bytes()[2..]);
+        let protocol = match packet.ip() {
+            Ip::V4 => libc::ETH_P_IP,
+            Ip::V6 => libc::ETH_P_IPV6,
+        };
         self.buffer
-            .extend_from_slice(&(libc::ETH_P_IP as u16).to_be_bytes());
+            .extend_from_slice(&(protocol as u16).to_be_bytes());
         self.buffer.extend_from_slice(&head[VNET..range.end]);
         self.buffer.extend_from_slice(packet.body(packet.payload()));
-        let priority = priority(self.buffer[ETHERNET + 1]);
+        let priority = priority(packet.tos());
         let sent = self
             .gate
             .prioritize(priority)

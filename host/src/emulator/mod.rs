@@ -24,8 +24,10 @@
 //! |---|---|
 //! | [`preflight`], [`doctor`] | checks before a run; suitability of this host for live runs |
 //! | [`engine`] | runs a scenario and returns a run |
+//! | [`hosts`] | places and settings of hosts |
 //! | [`frame`], [`packets`] | real packets as the core sees them; super-packets split and joined |
 //! | [`application`], [`application_socket`] | flows with a workload |
+//! | [`module_parameters`] | parameters of congestion controls in the kernel |
 //! | [`traffic`], [`probe`] | flows through kernel sockets; pings |
 //! | [`sample_times`] | times of samples |
 //! | [`self_check`] | deviation of a run from its scenario |
@@ -41,7 +43,9 @@ pub mod doctor;
 pub mod engine;
 pub mod frame;
 pub mod guest;
+pub mod hosts;
 pub mod kernel_queue;
+pub mod module_parameters;
 pub mod packets;
 pub mod preflight;
 pub mod probe;
@@ -86,15 +90,22 @@ const LONGEST_VIRTUAL: Span = Span::s(10);
 /// Largest payload that leaves as one packet, bytes.
 const MOST_JOINED: usize = 65_000;
 
-/// The position of the receiver of a flow, and the delay lines between it and the path.
+/// The hosts of a flow, and the delay lines between its receiver and the path. `D`: a delay, or the
+/// index of a delay line; `None`: no delay.
 #[derive(Copy, Clone, Debug)]
-pub struct Farther {
-    /// The port of the receiver.
-    pub receiver: Port,
-    /// Index of the delay line from the path to the receiver; `None`: no delay.
-    pub forward: Option<u32>,
-    /// Index of the delay line from the receiver to the path; `None`: no delay.
-    pub reverse: Option<u32>,
+pub struct Farther<D = Option<u32>> {
+    /// The ports of sender and receiver in the network, and the indices of their devices.
+    pub ends: [(Port, usize); 2],
+    /// From the path to the receiver.
+    pub forward: D,
+    /// From the receiver to the path.
+    pub reverse: D,
+}
+
+impl Farther {
+    fn receiver(&self) -> Port {
+        self.ends[1].0
+    }
 }
 
 /// Which implementation of queue disciplines the path of a virtual machine uses.
@@ -153,6 +164,8 @@ pub struct Emulator {
     network: Network<Frame>,
     access: AccessLinks<Frame>,
     farther: Vec<Farther>,
+    /// The port of the network of each device.
+    devices: Vec<Port>,
     observer: Observer,
     ports: Ports,
     manner: Manner,
@@ -200,7 +213,7 @@ struct Passage<'a> {
     now: Time,
     /// Time until which the thread slept, until its lateness is recorded.
     wakes: Option<Time>,
-    /// For each port, whether its device may have packets.
+    /// For each device, whether it may have packets.
     readable: Vec<bool>,
 }
 
@@ -217,11 +230,13 @@ impl Emulator {
         let links = scenario.path.links.is_some();
         let fastest = scenario.path.hops.iter().map(|hop| hop.target()).max();
         let rate = scenario.path.bottleneck().target();
+        let devices = (NEAR..=network.far_hosts() as Port).collect();
         let exact = fastest.filter(|_| links).unwrap_or(rate) <= EXACT || wifi;
         Emulator {
             network,
             access: AccessLinks::default(),
             farther: Vec::new(),
+            devices,
             observer: Observer::new(scenario, queues, options, Packets::default()),
             ports: Ports::default(),
             signals: Vec::new(),
@@ -238,23 +253,31 @@ impl Emulator {
             rate,
         }
     }
-    /// Sets the ports of flows and the delays between the path and their receivers: port of the
-    /// receiver, forward delay, reverse delay.
+    /// Sets the ports of flows, the port of the network of each device, and the hosts and delays of
+    /// flows.
     pub fn flows(
         mut self,
         ports: Ports,
-        delays: impl Iterator<Item = (Port, Span, Span)>,
+        devices: Vec<Port>,
+        flows: impl Iterator<Item = Farther<Span>>,
     ) -> Emulator {
-        self.ports = ports;
-        for (receiver, forward, reverse) in delays {
-            let (forward, reverse) = (self.access.link(forward), self.access.link(reverse));
+        (self.ports, self.devices) = (ports, devices);
+        for flow in flows {
             self.farther.push(Farther {
-                receiver,
-                forward,
-                reverse,
+                ends: flow.ends,
+                forward: self.access.link(flow.forward),
+                reverse: self.access.link(flow.reverse),
             });
         }
         self
+    }
+    /// The index of the device of the host that receives a frame at a port of the network.
+    fn device(&self, port: Port, frame: &Frame) -> usize {
+        let owner = frame.owner().map(usize::from);
+        let ends = owner.and_then(|owner| self.farther.get(owner));
+        let mut ends = ends.iter().flat_map(|farther| farther.ends);
+        let own = ends.find(|(at, _)| *at == port);
+        own.map_or(usize::from(port), |(_, device)| device)
     }
     /// Sets the signals of queue disciplines of the kernel.
     pub fn signals(&mut self, signals: Vec<Arc<Signal>>) {
@@ -472,7 +495,7 @@ impl Passage<'_> {
         }
         let line = self
             .farther(&frame)
-            .filter(|f| f.receiver == port)
+            .filter(|f| f.receiver() == port)
             .and_then(|f| f.forward);
         match line {
             Some(link) => self.e.access.push(at, link, frame),
@@ -482,8 +505,8 @@ impl Passage<'_> {
     /// Handles a frame that leaves a delay line, towards its receiver or the path.
     fn leave_line(&mut self, at: Time, frame: Frame) {
         match self.farther(&frame) {
-            Some(farther) if farther.receiver != frame.port() => {
-                self.due.push_back((at, farther.receiver, frame))
+            Some(farther) if farther.receiver() != frame.port() => {
+                self.due.push_back((at, farther.receiver(), frame))
             }
             _ => self
                 .e
@@ -494,12 +517,13 @@ impl Passage<'_> {
     /// Reads packets of the hosts; returns `true` if there may be more.
     fn take(&mut self, now: Time) -> io::Result<bool> {
         let mut more = false;
-        for port in NEAR..=self.e.network.far_hosts() as Port {
-            if !self.readable[usize::from(port)] {
+        for device in 0..self.e.devices.len() {
+            if !self.readable[device] {
                 continue;
             }
+            let port = self.e.devices[device];
             for turn in 1..=TURN {
-                let Some(n) = sys::read(self.devices[usize::from(port)], &mut self.buffer)? else {
+                let Some(n) = sys::read(self.devices[device], &mut self.buffer)? else {
                     break;
                 };
                 more |= turn == TURN;
@@ -522,7 +546,7 @@ impl Passage<'_> {
                         .owner()
                         .and_then(|owner| farther.get(usize::from(owner)));
                     match farther
-                        .filter(|f| f.receiver == port)
+                        .filter(|f| f.receiver() == port)
                         .and_then(|f| f.reverse)
                     {
                         Some(link) => access.push(now, link, frame),
@@ -558,11 +582,8 @@ impl Passage<'_> {
                 self.due.pop_front();
             }
             let headers = first.headers(len, &mut head);
-            if let Err(error) = sys::write(
-                self.devices[usize::from(port)],
-                &head[headers],
-                first.body(len),
-            ) {
+            let device = self.e.device(port, &first);
+            if let Err(error) = sys::write(self.devices[device], &head[headers], first.body(len)) {
                 // A host whose queue is full drops the packet, and one whose interface is down
                 // loses it. Any other error ends the run.
                 match error.raw_os_error() {

@@ -2,7 +2,7 @@
 //! whether engine and kernel support every setting of the scenario.
 
 use crate::emulator::frame::Frame;
-use crate::emulator::{Machine, Queues, kernel_queue};
+use crate::emulator::{Machine, Queues, hosts, kernel_queue, module_parameters};
 use crate::error::HostError;
 use crate::netns::{Space, SpaceSpec};
 use crate::sys;
@@ -11,12 +11,12 @@ use narrows_core::engine::{Options, check_rows};
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::error::Error;
-use narrows_core::scenario::{FlowSpec, Scenario, Tree, quoted_key};
+use narrows_core::scenario::{FlowSpec, HostSpec, Scenario, Tree};
 use narrows_core::tcp::{Clock, EcnNegotiation, Pacing};
 use narrows_core::units::{Span, Time};
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Largest number of flows of a run.
 pub const MOST_FLOWS: usize = 1000;
@@ -78,6 +78,12 @@ pub fn check_scenario(
     }
     check_network(engine, scenario)?;
     check_hosts(engine, scenario)?;
+    if machine != Machine::Host {
+        let settings = module_parameters::settings(scenario, registry)?;
+        settings
+            .iter()
+            .try_for_each(module_parameters::Setting::check)?;
+    }
     for number in 0..scenario.flows.len() {
         check_flow(machine, scenario, number, registry)?;
     }
@@ -96,7 +102,7 @@ pub fn check_scenario(
     Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)
 }
 
-/// Checks the path or the Wi-Fi of a scenario, and the hosts of its flows and probes.
+/// Checks the path or the Wi-Fi of a scenario.
 fn check_network(engine: &str, scenario: &Scenario) -> Result<(), HostError> {
     let stations = scenario.wifi.as_ref().map_or(0, |w| w.stations.len());
     if stations > MOST_STATIONS {
@@ -106,13 +112,6 @@ fn check_network(engine: &str, scenario: &Scenario) -> Result<(), HostError> {
         );
         return Err(key("wifi.station", problem));
     }
-    if scenario.wifi.as_ref().is_some_and(|w| w.wan.is_some()) {
-        let problem = format!(
-            "and a Wi-Fi together are not supported by the engine {engine}; remove one of them, \
-             or write --engine sim"
-        );
-        return Err(key("path", problem));
-    }
     if scenario.path.nat {
         let problem = format!(
             "is not supported by the engine {engine}, which has no address translation; remove \
@@ -120,54 +119,59 @@ fn check_network(engine: &str, scenario: &Scenario) -> Result<(), HostError> {
         );
         return Err(key("path.nat", problem));
     }
-    let problem = || {
-        format!(
-            "is not supported by the engine {engine}, which has a single far host; remove host, \
-             or write --engine sim"
-        )
-    };
-    if let Some(number) = scenario.flows.iter().position(|flow| flow.host > 0) {
-        let section = section_of(scenario, number);
-        return Err(key(format!("{section}.host"), problem()));
-    }
-    if let Some(probe) = scenario.probes.iter().find(|probe| probe.host > 0) {
-        return Err(key(format!("probe[{}].host", probe.section.0), problem()));
-    }
     Ok(())
 }
 
-/// Checks `[host]` and `[host.NAME]`.
+/// Checks `[host]` and all `[host.NAME]`.
 fn check_hosts(engine: &str, scenario: &Scenario) -> Result<(), HostError> {
-    let host = &scenario.host;
+    let named = (0..).zip(&scenario.hosts).map(|(number, _)| Some(number));
+    [None]
+        .into_iter()
+        .chain(named)
+        .try_for_each(|number| check_host(engine, scenario, number))
+}
+
+/// Checks the settings of a host. The kernel has no setting for the keys that are refused here.
+fn check_host(engine: &str, scenario: &Scenario, number: Option<u8>) -> Result<(), HostError> {
+    let (host, usual) = (hosts::of(scenario, number), HostSpec::default());
+    let refused = |name: &str, why: &str| {
+        let problem = format!(
+            "is not supported by the engine {engine}, {why}; remove {name}, or write --engine sim"
+        );
+        Err(key(hosts::key_of(scenario, number, name), problem))
+    };
     if host.nic.is_some() {
-        let problem = format!(
-            "is not supported by the engine {engine}, which does not emulate the rate of an \
-             interface; remove nic, or write --engine sim"
-        );
-        return Err(key("host.nic", problem));
-    }
-    for name in ["rto_min", "mtu", "delayed_ack_max"] {
-        if host.keys.get(name).is_some() {
-            let problem = format!(
-                "is not supported by the engine {engine}, which does not set {name} in the \
-                 kernel; remove it, or write --engine sim"
-            );
-            return Err(key(format!("host.{name}"), problem));
-        }
-    }
-    if let Some((name, _)) = scenario.hosts.first() {
-        let problem = format!(
-            "is not supported by the engine {engine}, whose hosts have the same settings; write \
-             them under [host], or write --engine sim"
-        );
-        return Err(key(format!("host.{}", quoted_key(name)), problem));
+        return refused("nic", "which does not emulate the rate of an interface");
     }
     if host.clock != Clock::Us {
         let problem = format!(
             "is not supported by the engine {engine}: current kernels measure RTTs in \
              microseconds; write clock = \"us\""
         );
-        return Err(key("host.clock", problem));
+        return Err(key(hosts::key_of(scenario, number, "clock"), problem));
+    }
+    for (name, same) in [
+        ("autosize", host.autosize == usual.autosize),
+        ("pacing_shift", host.pacing_shift == usual.pacing_shift),
+    ] {
+        if !same {
+            return refused(
+                name,
+                "because the sizes of bursts are constants of the kernel",
+            );
+        }
+    }
+    if host.read_latency != usual.read_latency {
+        let why = "whose applications read as soon as this machine runs them";
+        return refused("read_latency", why);
+    }
+    for (name, rules) in [
+        ("with_rules", &host.with_rules),
+        ("without_rules", &host.without_rules),
+    ] {
+        if !rules.is_empty() {
+            return refused(name, "whose kernel has the rules of its own release");
+        }
     }
     Ok(())
 }
@@ -189,14 +193,6 @@ fn check_flow(
             flow.id
         );
         return of("ecn", problem);
-    }
-    if let Some(workload) = flow.workload.as_ref().filter(|w| w.params.bool("ecn")) {
-        let problem = format!(
-            "is not supported by the engine {engine}, which has no ECN for datagrams; remove ecn \
-             of the workload {}, or write --engine sim",
-            workload.kind
-        );
-        return of("workload", problem);
     }
     if !flow.has_cc() {
         return Ok(());
@@ -225,21 +221,28 @@ fn check_flow(
         return of("cc", problem);
     }
     let table = kind.map_or(&[][..], |kind| kind.params);
-    if cc.params != Params::defaults(table) {
+    if machine == Machine::Host && cc.params != Params::defaults(table) {
         let problem = format!(
-            "has parameters, which the engine {engine} cannot set in the kernel; write cc = \
-             \"{}\", or --engine sim",
+            "has parameters, which the engine {engine} does not change in the kernel of this host; \
+             write cc = \"{}\", --engine linux, or --engine sim",
             cc.kind
         );
         return of("cc", problem);
     }
-    if scenario.host.pacing == Pacing::Off && kind.is_some_and(CcKind::paced) {
+    if flow.like.is_some() {
+        let problem = format!(
+            "is not supported by the engine {engine}, whose flows all have the TCP of its kernel; \
+             remove like, or write --engine sim"
+        );
+        return of("like", problem);
+    }
+    if scenario.sender_of(flow).pacing == Pacing::Off && kind.is_some_and(CcKind::paced) {
         let problem = format!(
             "is not supported by the engine {engine} with the {} of flow {}, which kernels always \
              pace; write pacing = \"auto\"",
             cc.kind, flow.id
         );
-        return Err(key("host.pacing", problem));
+        return Err(key(hosts::key_of(scenario, flow.sender, "pacing"), problem));
     }
     Ok(())
 }
@@ -327,7 +330,7 @@ pub fn gain_privilege() -> Result<(), HostError> {
 /// Checks that this thread's namespace has all of these congestion controls. The kernel loads a
 /// module on request if that is permitted.
 pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     for name in names {
         let socket = sys::tcp(any).map_err(HostError::failed("a socket"))?;
         let Err(error) = sys::choose_cc(&socket, name) else {

@@ -7,6 +7,7 @@
 //! route to this address enables ECN.
 
 use crate::emulator::cc_state;
+use crate::emulator::hosts::SocketOptions;
 use crate::emulator::sample_times::{Due, SampleTimes};
 use crate::error::HostError;
 use crate::netns;
@@ -15,7 +16,7 @@ use crate::sys::{self, Epoll, TcpInfo};
 use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, StateSamples};
 use narrows_core::tcp::{Info, Limited, State};
 use narrows_core::units::{Rate, Span, Time};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,9 +46,9 @@ pub struct Outgoing {
     /// The congestion control of the flow.
     pub cc: String,
     /// The source address and port of the flow.
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// The address and port of the receiver of the flow.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// The DSCP of the flow.
     pub dscp: u8,
     /// The start of the flow.
@@ -58,19 +59,21 @@ pub struct Outgoing {
     pub restart: Option<Time>,
     /// Size of the transfer, bytes; `None`: unlimited.
     pub size: Option<u64>,
-    /// The application writes while less than this is unsent, bytes.
-    pub notsent_lowat: u32,
+    /// The options of the socket.
+    pub options: SocketOptions,
 }
 
 /// A flow that this host receives.
 #[derive(Clone, Debug)]
 pub struct Incoming {
     /// The address at which the flow arrives.
-    pub at: SocketAddrV4,
+    pub at: SocketAddr,
     /// DSCP of the ACKs.
     pub dscp: u8,
     /// The congestion control of the listening socket; `None`: the default of the host.
     pub cc: Option<String>,
+    /// The options of the listening socket.
+    pub options: SocketOptions,
 }
 
 /// Parameters of all flows of a run.
@@ -163,6 +166,9 @@ impl Traffic {
         for (i, flow) in incoming.into_iter().enumerate() {
             let listener = sys::tcp(flow.at).map_err(HostError::failed("a listening socket"))?;
             sys::set_dscp(&listener, flow.dscp).map_err(HostError::failed("a code point"))?;
+            flow.options
+                .set(&listener)
+                .map_err(HostError::failed("a listening socket"))?;
             if let Some(cc) = &flow.cc {
                 sys::choose_cc(&listener, cc).map_err(HostError::failed("a congestion control"))?;
             }
@@ -457,7 +463,7 @@ impl Sender {
         let doing = HostError::failed("the socket of a flow");
         let socket = sys::tcp(flow.from).map_err(&doing)?;
         sys::choose_cc(&socket, &flow.cc).map_err(&doing)?;
-        sys::set_notsent_lowat(&socket, flow.notsent_lowat).map_err(&doing)?;
+        flow.options.set(&socket).map_err(&doing)?;
         sys::set_dscp(&socket, flow.dscp).map_err(&doing)?;
         sys::set_reset(&socket).map_err(&doing)?;
         self.meter.started(now);

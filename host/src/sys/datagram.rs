@@ -1,7 +1,7 @@
 //! Sends and receives batches of UDP datagrams: one system call for up to [`BATCH`] of them, with
 //! the kernel's timestamps, traffic classes and loss counters.
 
-use super::control::{self, Buffer};
+use super::control::{self, Buffer, Control};
 use super::realtime;
 use super::socket::{STORAGE, from_kernel, plain, set, to_kernel};
 use super::time::from_timespec;
@@ -23,9 +23,43 @@ pub fn set_stamps(fd: &impl AsRawFd) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
 }
 
+/// Requests the traffic class of each datagram received.
+pub fn set_classes(fd: &impl AsRawFd) {
+    // On a socket of one family, the option of the other may fail.
+    let _ = set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, &1_i32);
+    let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, &1_i32);
+}
+
 /// Receives the next datagram: its length in bytes and its timestamp (`CLOCK_REALTIME`, ns); `None`
 /// if none has arrived.
 pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(usize, u64)>> {
+    let mut stamp = realtime();
+    let received = receive_with(fd, to, |control| {
+        if control.kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            stamp = from_timespec(&control.get());
+        }
+    });
+    Ok(received?.map(|n| (n, stamp)))
+}
+
+/// Receives the next datagram: its length in bytes and its traffic class; `None` if none has
+/// arrived.
+pub fn receive_classed(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(usize, u8)>> {
+    let mut class = 0;
+    let received = receive_with(fd, to, |control| match control.kind {
+        (libc::IPPROTO_IP, libc::IP_TOS) => class = control.get(),
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => class = control.get::<c_int>() as u8,
+        _ => {}
+    });
+    Ok(received?.map(|n| (n, class)))
+}
+
+/// Receives the next datagram, and passes its control messages to `each`.
+fn receive_with(
+    fd: &impl AsRawFd,
+    to: &mut [u8],
+    each: impl FnMut(Control<'_>),
+) -> io::Result<Option<usize>> {
     let mut part = libc::iovec {
         iov_base: to.as_mut_ptr().cast(),
         iov_len: to.len(),
@@ -43,13 +77,8 @@ pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(u
     let Some(n) = unless_empty(length(received))? else {
         return Ok(None);
     };
-    let mut stamp = realtime();
-    control::each(&buffer, message.msg_controllen as _, |control| {
-        if control.kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
-            stamp = from_timespec(&control.get());
-        }
-    });
-    Ok(Some((n, stamp)))
+    control::each(&buffer, message.msg_controllen as _, each);
+    Ok(Some(n))
 }
 
 /// A received datagram.

@@ -41,7 +41,7 @@ pub mod time;
 pub mod timed_socket;
 pub mod user;
 
-pub use datagram::{receive_stamped, set_stamps};
+pub use datagram::{receive_classed, receive_stamped, set_classes, set_stamps};
 pub use device::{addresses, broadcasts, ethtool, hardware, interface, open_tun, source_towards};
 pub use io::{read, send, write};
 pub use namespaces::{enter_network, network_cookie, new_network, new_user};
@@ -50,8 +50,9 @@ pub use process::end_with_parent;
 pub use schedule::{prefer, prefer_exact_timers, real_time};
 pub use signals::{remember_end, remember_signals, stopped, stopped_code, take_stop};
 pub use tcp::{
-    ECN, TcpInfo, accept, choose_cc, connect, discard, error_of, listen, send_some, set_dscp,
-    set_notsent_lowat, set_reset, tcp, tcp_cc_info, tcp_info, unacknowledged, unsent,
+    ECN, TcpInfo, accept, choose_cc, connect, discard, error_of, listen, send_some,
+    set_delayed_ack, set_dscp, set_notsent_lowat, set_reset, tcp, tcp_cc_info, tcp_info,
+    unacknowledged, unsent,
 };
 #[cfg(test)]
 pub use time::AHEAD;

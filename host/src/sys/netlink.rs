@@ -11,12 +11,15 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 const HEADER: usize = 16;
+/// `RTAX_LOCK`: a set of metrics that have precedence; of `RTAX_RTO_MIN`, it is required.
+const LOCK: u16 = 1;
 /// `RTAX_ADVMSS`, `RTAX_INITCWND`, `RTAX_FEATURES`, and the feature `RTAX_FEATURE_ECN`.
 const ANNOUNCED_MSS: u16 = 8;
 const INITIAL_WINDOW: u16 = 11;
 const FEATURES: u16 = 12;
 const FEATURE_ECN: u32 = 1;
-/// `RTAX_QUICKACK`.
+/// `RTAX_RTO_MIN` and `RTAX_QUICKACK`.
+const RTO_MIN: u16 = 13;
 const QUICK_ACK: u16 = 15;
 
 /// Settings of the connections over a route.
@@ -30,6 +33,8 @@ pub struct RouteMetrics {
     pub mss: Option<u32>,
     /// Whether each segment is acknowledged at once.
     pub quickack: bool,
+    /// The minimum retransmission timeout, ms; `None`: that of the namespace.
+    pub rto_min_ms: Option<u32>,
 }
 /// `TC_H_ROOT`, and the handle `1:`.
 const ROOT: u32 = u32::MAX;
@@ -230,7 +235,9 @@ impl Netlink {
             .number_if(ANNOUNCED_MSS, metrics.mss)
             .number(INITIAL_WINDOW, metrics.iw)
             .number_if(FEATURES, metrics.ecn.then_some(FEATURE_ECN))
-            .number_if(QUICK_ACK, metrics.quickack.then_some(1));
+            .number_if(QUICK_ACK, metrics.quickack.then_some(1))
+            .number_if(LOCK, metrics.rto_min_ms.map(|_| 1 << RTO_MIN))
+            .number_if(RTO_MIN, metrics.rto_min_ms);
         let message = Message::new(libc::RTM_NEWROUTE, &[&kind, &[0; 4]])
             .attribute(libc::RTA_DST, &bytes)
             .number(libc::RTA_OIF, index)

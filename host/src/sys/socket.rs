@@ -285,7 +285,7 @@ impl Wanted {
 }
 
 /// Sets the traffic class of a socket, for both families.
-pub fn set_class(fd: &OwnedFd, class: u8) {
+pub fn set_class(fd: &impl AsRawFd, class: u8) {
     // On a socket of one family, the option of the other fails.
     let _ = set(fd, libc::IPPROTO_IP, libc::IP_TOS, &c_int::from(class));
     let _ = set(

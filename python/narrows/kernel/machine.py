@@ -106,8 +106,10 @@ def run(
         if record is not None:
             words += ["--record", str(folder / "record")]
         try:
+            parameters = _parameters(toml, words)
             _write(folder, words, toml.encode())
-            said = _boot(found, folder, _seed(toml, name, seed), progress)
+            seeded = _seed(toml, name, seed)
+            said = _boot(found, folder, seeded, progress, parameters=parameters)
             return _result(folder, said, record), found
         except OSError as error:
             raise EngineError(f"{folder}: {reason(error)}") from error
@@ -144,7 +146,7 @@ def shell(
             (folder / "environment").write_bytes(os.fsencode(environment))
             (folder / "directory").write_bytes(os.fsencode(Path.cwd()))
             with _following(folder):
-                said = _boot(found, folder, _seed(toml, name, seed), None, programs(words))
+                said = _boot(found, folder, _seed(toml, name, seed), None, running=programs(words))
             code = _code(folder, said)
             for option, file in outputs.items():
                 if inside[option].exists():
@@ -281,7 +283,26 @@ def _free(place: str) -> int:
     return seen.f_bavail * seen.f_frsize
 
 
-def command(kernel: Path, folder: Path) -> list[str]:
+def _parameters(toml: str, words: Sequence[str]) -> list[str]:
+    """The module parameters of the congestion controls of a scenario, for the command line of the
+    kernel. `words` are the subcommand and the options of the run.
+
+    Raises:
+        EngineError: If a kernel cannot have them.
+    """
+    done = subprocess.run(
+        [str(HOST), *words, "--kernel-parameters"],
+        input=toml,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise EngineError(done.stderr.strip())
+    return done.stdout.split()
+
+
+def command(kernel: Path, folder: Path, parameters: Sequence[str] = ()) -> list[str]:
     """The command line of a machine."""
     return [
         str(kernel),
@@ -300,6 +321,7 @@ def command(kernel: Path, folder: Path) -> list[str]:
         f"uml_dir={folder}/",
         "umid=machine",
         f"PATH={_PATH}",
+        *parameters,
         "--",
         "guest",
         str(folder),
@@ -311,10 +333,12 @@ def _boot(
     folder: Path,
     seed: int,
     progress: Progress | None,
+    *,
     running: Sequence[str] = (),
+    parameters: Sequence[str] = (),
 ) -> list[str]:
     """Runs the machine until it switches itself off; returns the last lines of its console.
-    `running` are the programs that an error names.
+    `running` are the programs that an error names, and `parameters` those of modules.
     """
     place = _memory_folder()
     free = _free(place)
@@ -332,7 +356,7 @@ def _boot(
     lines: list[str] = []
     stalled = threading.Event()
     with subprocess.Popen(
-        [str(HOST), "tied", *command(kernel.binary, folder)],
+        [str(HOST), "tied", *command(kernel.binary, folder, parameters)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -18,6 +18,11 @@
 //! Deviations, because the draft leaves these points open or WebRTC differs from it:
 //! - `m(i)` is multiplied by the number of groups so far, at most `gain`. WebRTC's detector does so
 //!   (`overuse_detector.cc`), and its threshold has this scale. The draft's equation is `gain = 1`.
+//! - The time above the threshold is counted from the estimate before the first one above it. By
+//!   the draft, it is counted from the first one (`overuse_from = "first"`); WebRTC adds half of
+//!   the time before it. The groups of a frame then often last less than `overuse_time` in sum.
+//!   With frames of equal size and a pacer faster than the link, over-use is missed until the
+//!   queue is long.
 //! - The pacer sends at `pacing` times the target; the draft's value 1 lets the queue of the sender
 //!   grow without limit when frame sizes vary.
 //! - After a decrease, the increase is additive until the received rate is three standard
@@ -140,6 +145,13 @@ pub const KIND: WorkloadKind = WorkloadKind {
             source: "draft table 1",
         },
         Param {
+            name: "overuse_from",
+            kind: Kind::Word(&["previous", "first"]),
+            help: "estimate from which this time is counted: the one before the first above the \
+                threshold, or the first above it",
+            source: "draft section 5.4: first",
+        },
+        Param {
             name: "rate_window",
             kind: Kind::Span(Span::ms(500), Span::ms(50), Span::s(10)),
             help: "window of the received rate",
@@ -209,6 +221,8 @@ struct Detector {
     k_up: f64,
     k_down: f64,
     overuse: f64,
+    /// Whether the time above the threshold is counted from the first estimate above it.
+    from_first: bool,
 
     current: Option<Group>,
     previous: Option<Group>,
@@ -238,6 +252,7 @@ impl Detector {
             k_up: params.number("k_up"),
             k_down: params.number("k_down"),
             overuse: params.span("overuse_time").as_ms(),
+            from_first: params.word("overuse_from") == "first",
             current: None,
             previous: None,
             gaps: VecDeque::new(),
@@ -310,7 +325,8 @@ impl Detector {
         let m = self.m * f64::from(self.groups).min(self.gain);
         let (before, since) = self.last.unwrap_or((m, now));
         if m > self.threshold {
-            let first = *self.over_since.get_or_insert(since);
+            let begin = if self.from_first { now } else { since };
+            let first = *self.over_since.get_or_insert(begin);
             if now - first >= self.overuse && m >= before {
                 self.signal = Signal::Over;
             }
@@ -560,6 +576,7 @@ mod tests {
             from: Time::ZERO,
             end: Time::ZERO + Span::s(1),
             datagram: crate::workload::MOST_DATAGRAM,
+            ip: crate::packet::Ip::V4,
         };
         Gcc::new(&Params::defaults(KIND.params), setting)
     }
@@ -611,6 +628,28 @@ mod tests {
         detector.m = before + 15.1;
         detector.detect(30.0);
         assert_eq!(detector.threshold, before, "an outlier");
+    }
+
+    /// Section 5.4: with `overuse_from = "first"`, the time above the threshold begins with the
+    /// first estimate above it, however long ago the estimate before was.
+    #[test]
+    fn over_use_lasts_from_the_estimate_that_overuse_from_names() {
+        for (from_first, at_50) in [(true, Signal::Normal), (false, Signal::Over)] {
+            let mut detector = detector(&[("gain", 1.0)]);
+            detector.from_first = from_first;
+            detector.groups = 1;
+            detector.detect(0.0);
+            detector.m = 20.0;
+            let last = if from_first {
+                Signal::Normal
+            } else {
+                Signal::Over
+            };
+            for (at, signal) in [(50.0, at_50), (59.0, last), (60.0, Signal::Over)] {
+                detector.detect(at);
+                assert_eq!(detector.signal, signal, "{at} ms");
+            }
+        }
     }
 
     /// Section 6.

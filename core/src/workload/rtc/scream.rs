@@ -131,7 +131,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "ecn",
             kind: Kind::Bool(false),
-            help: "send packets as ECN-capable, ECT(0); only with the engine sim",
+            help: "send packets as ECN-capable, ECT(0)",
             source: "RFC 8298 section 4.1.2.1",
         },
     ],
@@ -524,6 +524,7 @@ mod tests {
             from: Time::ZERO,
             end: Time::ZERO + Span::s(1),
             datagram: crate::workload::MOST_DATAGRAM,
+            ip: crate::packet::Ip::V4,
         };
         Scream::new(&Params::defaults(KIND.params), setting)
     }
