@@ -19,6 +19,8 @@ import pytest
 import tomllib
 from conftest import ROOT, interrupted, until
 from pages import RENEW
+from validation import __main__ as validation
+from validation import agreement as engines
 from validation import (
     cliff,
     digest,
@@ -466,6 +468,19 @@ def test_programs_side_by_side_print_what_their_client_printed(
     monkeypatch.setattr(side_by_side, "client", lambda pair, _engine: (pair.near[-1], 1.5))
     lines = list(side_by_side.programs({"Linux 6.12": SIM}))
     assert "| curl | Linux 6.12 | http://far/page | 1.5 |" in lines
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.5, 1)])
+def test_a_disagreement_with_the_engine_linux_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float, code: int
+) -> None:
+    kept = json.loads((engines.HERE / "agreement-linux.json").read_text(encoding="utf-8"))
+    row = kept["rows"]["reno-1bdp"]
+    row["figures"]["srtt_ms"][0] *= factor
+    kept["rows"] = {"reno-1bdp": row}
+    (tmp_path / "agreement-linux.json").write_text(json.dumps(kept), encoding="utf-8")
+    monkeypatch.setattr(engines, "HERE", tmp_path)
+    assert validation.main(["--part", "engines"]) == code
 
 
 def test_results_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:

@@ -161,6 +161,8 @@ fn an_unused_window_is_reduced_after_a_timeout_without_an_ack() {
         }
         (s.w.cwnd, s.w.ssthresh) = (40, 20);
         (s.cwnd_limited, s.max_packets_out) = (false, 0);
+        // The application, not the send buffer, limits the flow.
+        s.send_buffer.blocked = false;
         s.validate_window(at(400_000), false);
         s.w.cwnd
     };
