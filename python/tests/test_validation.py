@@ -458,6 +458,16 @@ def test_engines_side_by_side_have_a_column_each() -> None:
     assert lines[-2] == "No run of none: the kernel stopped."
 
 
+def test_programs_side_by_side_print_what_their_client_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = side_by_side.Pair(far=["server"], near=["client"], module="no_such_module")
+    assert side_by_side.client(pair, SIM) == ("not run, because no_such_module is not installed", 0)
+    monkeypatch.setattr(side_by_side, "client", lambda pair, _engine: (pair.near[-1], 1.5))
+    lines = list(side_by_side.programs({"Linux 6.12": SIM}))
+    assert "| curl | Linux 6.12 | http://far/page | 1.5 |" in lines
+
+
 def test_results_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--write"] if RENEW else []
     assert digest.main(arguments) == 0, capsys.readouterr().out

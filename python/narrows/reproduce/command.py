@@ -134,6 +134,7 @@ def reproduce(  # noqa: PLR0917
             echo(f"{one.name:18} {one.title}")
         return
     names = _names(name, every=every)
+    output.check_folder(into, "--into")
 
     outcomes, refused = [], []
     chosen = {one: choose(one, kernel if one == "linux" else None) for one in engines}
