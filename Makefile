@@ -344,7 +344,7 @@ reproduce: setup ## Reproduce published experiments, five minutes; writes docs/r
 	$(BIN)/narrows reproduce --all --into $(TARGET)/reproduced --markdown docs/reference/reproduced.md
 	$(BIN)/python -m validation.reproduced
 
-sources: setup ## Measure on this machine, 20 minutes, and write docs/reference/sources.md from stored results
+sources: setup ## Measure on this machine, seven minutes, and write docs/reference/sources.md from stored results
 	$(BIN)/python -m validation.sources --measure
 
 mutations: setup ## Remove every listed rule and run the tests; writes docs/reference/mutations.md

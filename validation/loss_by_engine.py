@@ -15,11 +15,12 @@ import argparse
 import csv
 import sys
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import median
 from textwrap import fill
 
 from narrows.errors import EngineError
-from narrows.reproduce.lab import Lab, finished, goodput
+from narrows.reproduce.lab import Lab, counted, finished, goodput
 from narrows.runs.engines import choose
 from narrows.runs.run import Engine
 from narrows.runs.scenario import Flow, Path, Scenario
@@ -32,7 +33,13 @@ GRID_SEEDS = 3
 TRANSFER_SEEDS = {"bbr": 12, "cubic": 3}
 DURATION_S = {"bbr": 60, "cubic": 150}
 """Duration of a run with a transfer, in s; a live run does not end when its transfer completes."""
-HEADS = ["engine", "case", "seed", "value"]
+LONG = 2
+"""A transfer is long if its completion time exceeds the median by this factor."""
+NEAR = 0.05
+"""Tolerance of the comparison of two ranges."""
+
+Values = dict[tuple[str, str, int], float]
+"""Values by engine, case and seed."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def cases() -> list[Case]:
     return found
 
 
-def stored() -> dict[tuple[str, str, int], float]:
+def stored() -> Values:
     """The stored values, by engine, case and seed."""
     with STORED.open(encoding="utf-8", newline="") as file:
         return {
@@ -105,22 +112,31 @@ def stored() -> dict[tuple[str, str, int], float]:
 
 
 def measure(engine: Engine, kernel: str | None) -> None:
-    """Runs the cases that the stored runs lack, and stores each."""
+    """Runs the cases that the stored runs lack, and stores each.
+
+    Cases with few packets and first seeds precede others, so that an interruption leaves a table
+    with as many cells as possible.
+    """
     name, have = engine if kernel is None else f"{engine} {kernel}", stored()
-    for case in cases():
-        for seed in case.seeds:
-            if (name, case.name, seed) in have:
-                continue
-            try:
-                value = case.value(engine, kernel, seed)
-            except EngineError as error:
-                print(f"{case.name}, seed {seed}: {error}", file=sys.stderr)
-                continue
-            with STORED.open("a", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow([name, case.name, seed, value])
+    lacking = [
+        (case, seed)
+        for case in cases()
+        for seed in case.seeds
+        if (name, case.name, seed) not in have
+    ]
+    lacking.sort(key=lambda job: job[1] * have.get(("live", job[0].name, 1), 0.0))
+    for number, (case, seed) in enumerate(lacking):
+        print(f"{number} of {len(lacking)} runs; now {case.name}, seed {seed}", file=sys.stderr)
+        try:
+            value = case.value(engine, kernel, seed)
+        except EngineError as error:
+            print(f"{case.name}, seed {seed}: {error}", file=sys.stderr)
+            continue
+        with STORED.open("a", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow([name, case.name, seed, value])
 
 
-def simulated() -> dict[tuple[str, str, int], float]:
+def simulated() -> Values:
     """The values of the simulator."""
     lab, found = Lab(), {}
     for case in cases():
@@ -131,7 +147,7 @@ def simulated() -> dict[tuple[str, str, int], float]:
     return found
 
 
-def page(values: dict[tuple[str, str, int], float]) -> str:
+def page(values: Values) -> str:
     """The page in Markdown."""
     engines = list(dict.fromkeys(engine for engine, _, _ in values))
     gridded = list(dict.fromkeys(engine for engine, case, _ in values if case.startswith("grid")))
@@ -155,10 +171,7 @@ def page(values: dict[tuple[str, str, int], float]) -> str:
         "",
         *fill(
             "The seed determines which packets are lost. With the same seed, the engines lose the "
-            "same packets until their order differs. A seed with a long live run has a long run in "
-            "virtual time, too. Linux and these losses therefore cause the times above 20 s; the "
-            "live engine does not. The times have a long tail, so a median of few seeds differs "
-            "much from a median of many.",
+            f"same packets until their order differs. {_long(values)}",
             98,
         ).splitlines(),
     ]
@@ -180,7 +193,10 @@ def page(values: dict[tuple[str, str, int], float]) -> str:
     for cc in CCS:
         lines += [
             "",
-            f"## {cc.upper()}: goodput in Mbit/s, median of three runs (smallest to largest)",
+            f"## {cc.upper()}: goodput in Mbit/s, median of {_runs(values, cc, gridded)} "
+            "(smallest to largest)",
+            "",
+            *fill(_overlaps(values, cc, gridded), 98).splitlines(),
             "",
             "| loss | RTT | " + " | ".join(gridded) + " |",
             "|---|---|" + "---|" * len(gridded),
@@ -193,12 +209,74 @@ def page(values: dict[tuple[str, str, int], float]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _one(values: dict[tuple[str, str, int], float], engine: str, case: str, seed: int) -> str:
+def _long(values: Values) -> str:
+    """Which transfers of BBR are long, by engine, and what follows for the live engine."""
+    times = {
+        engine: {
+            s: t for (e, case, s), t in values.items() if (e, case) == (engine, "transfer-bbr")
+        }
+        for engine in dict.fromkeys(engine for engine, _, _ in values)
+    }
+    long = {
+        engine: {seed for seed, time in own.items() if time > LONG * median(own.values())}
+        for engine, own in times.items()
+        if own
+    }
+    sentences = [f"A transfer is long here if it takes more than {LONG} times the median."]
+    for engine, seeds in long.items():
+        most = max(times[engine].values()) / median(times[engine].values())
+        named = ", ".join(map(str, sorted(seeds))) or "none"
+        sentences.append(
+            f"Seeds with a long transfer of BBR, {engine}: {named}. The longest takes {most:.1f} "
+            "times the median."
+        )
+    kernels = [seeds for engine, seeds in long.items() if engine.startswith("linux")]
+    if "live" in long and kernels:
+        same = all(long["live"] <= seeds for seeds in kernels)
+        sentences.append(
+            "Each seed with a long live transfer has a long one in virtual time, too. So Linux and "
+            "these losses cause the long times, not the live engine."
+            if same
+            else "Some seeds have a long transfer in the live engine only."
+        )
+    return " ".join(sentences)
+
+
+def _runs(values: Values, cc: str, engines: list[str]) -> str:
+    """The number of runs of each cell, such as `3 runs` or `1 to 3 runs`."""
+    every = [own for engine in engines for own in _cells(values, cc, engine).values()]
+    return counted(len(own) for own in every if own)
+
+
+def _cells(values: Values, cc: str, engine: str) -> dict[str, list[float]]:
+    """The values of each cell of the grid in ascending order."""
+    names = [f"grid-{cc}-{loss}-{rtt}" for loss in LOSSES for rtt in RTTS]
+    return {
+        name: sorted(v for (e, case, _), v in values.items() if (e, case) == (engine, name))
+        for name in names
+    }
+
+
+def _overlaps(values: Values, cc: str, engines: list[str]) -> str:
+    """In how many cells the ranges of two engines overlap, within a tolerance."""
+    sentences = []
+    for one, other in combinations(engines, 2):
+        mine, theirs = _cells(values, cc, one), _cells(values, cc, other)
+        both = [(mine[n], theirs[n]) for n in mine if mine[n] and theirs[n]]
+        meet = sum(a[0] <= b[-1] * (1 + NEAR) and b[0] <= a[-1] * (1 + NEAR) for a, b in both)
+        sentences.append(
+            f"The ranges of {one} and {other} overlap or are at most {100 * NEAR:.0f} % apart in "
+            f"{meet} of {len(both)} cells."
+        )
+    return " ".join(sentences)
+
+
+def _one(values: Values, engine: str, case: str, seed: int) -> str:
     value = values.get((engine, case, seed))
     return "–" if value is None else f"{value:.1f}"
 
 
-def _three(values: dict[tuple[str, str, int], float], engine: str, case: str) -> str:
+def _three(values: Values, engine: str, case: str) -> str:
     """Median and range of the runs of a case, with three significant digits."""
     own = sorted(value for (e, c, _), value in values.items() if (e, c) == (engine, case))
     if not own:

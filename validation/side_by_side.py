@@ -1,21 +1,28 @@
-"""Runs five scenarios with the simulator, with kernels in virtual time, and with the live engine.
+"""Runs five scenarios and two pairs of programs with several engines, each of them once.
 
     python -m validation.side_by_side [--kernels 6.12,7.3] [--live] [--page FILE]
 
-The scenarios are the first one of the tutorial, CAKE, a policer, BBR with 5 % random loss, and 50
-flows. The program prints a table in Markdown with the metrics and the processor time of each
-engine, and writes it to `--page`. All runs have the seed 1 and last 10 s. The hosts of the
-simulation follow the rules of the first kernel. The processor time is that of the run and of all
-processes that it starts, in user and kernel mode.
+The engines are the simulator, each of the kernels in virtual time, and with `--live` the live
+engine. A kernel can have patches. The scenarios are the first one of the tutorial, CAKE, a policer,
+BBR with 5 % random loss, and 50 flows. They have the seed 1 and last 10 s. The hosts of the
+simulation follow the rules of the first kernel. The pairs of programs are curl with a web server,
+and a QUIC client with its server (`validation/quic_pair.py`, which needs aioquic).
+
+The program prints tables in Markdown and writes them to `--page`. The processor time is that of the
+run and of all processes that it starts, in user and kernel mode.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import shlex
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from narrows import _core
@@ -30,6 +37,7 @@ from validation.stored import HERE
 
 ROOT = HERE.parent
 PAGE = ROOT / "docs/reference/side-by-side.md"
+PATCH = "#compare-a-kernel-with-and-without-a-patch"
 SEED = 1
 DURATION = "10s"
 """Duration of every run."""
@@ -79,6 +87,43 @@ SCENARIOS: dict[str, Path | str] = {
 """Files or texts of the scenarios, by the headings of the page."""
 
 
+LINE = ["--rate", "20Mbit", "--rtt", "40ms", "--buffer", "100p"]
+"""The path between the programs of a pair."""
+PAGE_BYTES = 1_000_000
+"""Size of the file that curl downloads."""
+PYTHON = sys.executable
+QUIC = str(HERE / "quic_pair.py")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two programs at the ends of a path.
+
+    Attributes:
+        far: The server and its arguments.
+        near: The client and its arguments; it prints one line.
+        module: A Python module that the programs import, or an empty string.
+    """
+
+    far: Sequence[str]
+    near: Sequence[str]
+    module: str = ""
+
+
+CURL = "%{size_download} bytes in %{time_total} s\n"
+PAIRS = {
+    "curl": Pair(
+        far=[PYTHON, "-m", "http.server", "80"],
+        near=["curl", "--silent", "--output", "/dev/null", "--write-out", CURL, "http://far/page"],
+    ),
+    "QUIC": Pair(
+        far=[PYTHON, QUIC, "serve", "4433", "cubic"],
+        near=[PYTHON, QUIC, "fetch", "far", "4433", "5"],
+        module="aioquic",
+    ),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """A run of a scenario.
@@ -118,6 +163,45 @@ def measure(scenario: Path | str, engine: EngineChoice, on: agreement.Machine) -
     return Result(figures=figures, cpu_s=cpu_s() - begin)
 
 
+def client(pair: Pair, engine: EngineChoice) -> tuple[str, float]:
+    """Runs a pair of programs once. Returns the last line that the client or an error printed, and
+    the processor time in s.
+    """
+    if pair.module and find_spec(pair.module) is None:
+        return f"not run, because {pair.module} is not installed", 0.0
+    begin = cpu_s()
+    kernel = [] if engine.kernel is None else ["--kernel", engine.kernel]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "page").write_bytes(bytes(PAGE_BYTES))
+        done = subprocess.run(
+            [
+                str(Path(PYTHON).with_name("narrows")), "shell", "--quiet",
+                "--engine", engine.name, *kernel, *LINE,
+                "--far", shlex.join(pair.far), "--", *pair.near,
+            ],
+            cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    said = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    return said[-1] if said else "no output", cpu_s() - begin
+
+
+def programs(engines: dict[str, EngineChoice]) -> Iterator[str]:
+    """The lines of the page about the pairs of programs."""
+    yield "## Programs"
+    yield ""
+    yield f"`narrows shell` with the path `{' '.join(LINE)}`. curl downloads a file of 1 MB from"
+    yield "Python's `http.server`. The QUIC server and client are those of aioquic, with CUBIC"
+    yield "([quic_pair.py](../../validation/quic_pair.py)); the client reads for 5 s."
+    yield ""
+    yield "| programs | engine | output of the client | processor time, s |"
+    yield "|---|---|---|---|"
+    for name, pair in PAIRS.items():
+        for engine, choice in engines.items():
+            line, took_s = client(pair, choice)
+            yield f"| {name} | {engine} | {line} | {number(took_s)} |"
+    yield ""
+
+
 def section(title: str, scenario: Path | str, results: dict[str, Result]) -> Iterator[str]:
     """The lines of the page about a scenario."""
     yield f"## {title[0].upper()}{title[1:]}"
@@ -142,6 +226,11 @@ def section(title: str, scenario: Path | str, results: dict[str, Result]) -> Ite
             yield from (f"No run of {name}: {one.why}.", "")
 
 
+def _patched(kernel: str) -> str:
+    """The sentence about a kernel with a patch."""
+    return f"`{kernel}` has [a patch](../how-to/run-in-virtual-time.md{PATCH})."
+
+
 def head(kernels: Sequence[str], on: agreement.Machine, *, live: bool) -> list[str]:
     """The lines before the first scenario."""
     more = " --live" if live else ""
@@ -156,6 +245,7 @@ def head(kernels: Sequence[str], on: agreement.Machine, *, live: bool) -> list[s
         f"The hosts of the simulator follow the rules of `{on.like}`. The processor time includes",
         "the start of the virtual machine, which `linux` needs for each run.",
         "",
+        *(line for kernel in kernels if "+" in kernel for line in (_patched(kernel), "")),
     ]
 
 
@@ -186,6 +276,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         told = list(section(title, scenario, results))
         print("\n".join(told), flush=True)
         lines += told
+    told = list(programs({name: one for name, (one, _) in engines.items() if one is not SIM}))
+    print("\n".join(told), flush=True)
+    lines += told
     args.page.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     return 0
 

@@ -2,11 +2,14 @@
 that tests it and the result.
 
     python -m validation.sources             writes docs/reference/sources.md from stored results
-    python -m validation.sources --measure   also measures on this machine anew, 20 minutes
+    python -m validation.sources --measure   also measures on this machine anew, seven minutes
+
+With `--measure EXPERIMENT`, only this experiment is measured.
 
 `sources.toml` has the claims and the place of each value. Values are stored in
 docs/reference/reproduced.md, in tables of other pages, and, for live runs, in
-evidence/sources-live.json. No value is part of `sources.toml`.
+evidence/sources-live.json. No value is part of `sources.toml`. A reason for a disagreement applies
+to one side of the accepted range and near the values of its experiment, as in `misses.toml`.
 """
 
 from __future__ import annotations
@@ -19,13 +22,14 @@ import sys
 import textwrap
 import tomllib
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from narrows.json_object import JsonObject
-from narrows.reproduce.checks import experiments
+from narrows.reproduce.checks import Check, Miss, experiments
 from narrows.reproduce.render import figure
 from validation.stored import HERE
 
@@ -113,41 +117,78 @@ def live(of: str, place: str, why: str) -> Row:
     )
 
 
-def ratio(of: str, place: str, claim: JsonObject) -> Row:
+def ratio(claim: JsonObject, place: str) -> Row:
     """The row for the ratio of two cells of a table on another page."""
     file, column, over, under = place.split(":")
-    lines = (HERE.parent / file).read_text(encoding="utf-8").splitlines()
-    rows = [cells(line) for line in lines if line.startswith("| ")]
-    at = next(row for row in rows if column in row).index(column)
-    values = [float(next(row for row in rows if row[0] == name)[at]) for name in (over, under)]
-    value = values[0] / values[1]
-    least, most = claim["accept"]
-    return Row(
-        of=of,
-        published=claim["published"],
-        command=claim["command"],
-        ours=_with_unit(figure(value), claim["unit"]),
-        agrees="yes" if least <= value <= most else "no",
-        why=claim.get("why", f"{column}: {figure(values[0])} and {figure(values[1])}"),
-    )
+    values = [float(_text_at(file, column, name)) for name in (over, under)]
+    found = _judged(claim, values[0] / values[1], figure(values[0] / values[1]))
+    why = found.why or f"{column}: {figure(values[0])} and {figure(values[1])}"
+    return replace(found, why=why)
 
 
-def cell(of: str, place: str, claim: JsonObject) -> Row:
+def cell(claim: JsonObject, place: str) -> Row:
     """The row for one cell of a table on another page."""
-    file, column, name = place.split(":")
-    lines = (HERE.parent / file).read_text(encoding="utf-8").splitlines()
-    rows = [cells(line) for line in lines if line.startswith("| ")]
-    at = next(row for row in rows if column in row).index(column)
-    text = next(row for row in rows if row[0] == name)[at]
-    least, most = claim["accept"]
+    text = _text_at(*place.split(":"))
+    return _judged(claim, float(text), text)
+
+
+def word(claim: JsonObject, place: str) -> Row:
+    """The row for a cell that contains a word."""
+    text = _text_at(*place.split(":"))
+    agrees = text in claim["accept"]
+    why = "" if agrees else claim["why"]
     return Row(
-        of=of,
-        published=_with_unit(claim["published"], claim["unit"]),
-        command=claim["command"],
-        ours=_with_unit(text, claim["unit"]),
-        agrees="yes" if least <= float(text) <= most else "no",
-        why=claim.get("why", ""),
+        claim["of"], claim["published"], claim["command"], text, "yes" if agrees else "no", why
     )
+
+
+def _text_at(file: str, column: str, row: str) -> str:
+    """The text in a table of a page, Markdown or printed by a command, by the names of its column
+    and row.
+
+    >>> _text_at("docs/reference/algorithms.md", "family", "vegas")
+    'delay'
+    """
+    lines = (HERE.parent / file).read_text(encoding="utf-8").splitlines()
+    rows = [
+        [text.strip("`") for text in cells(line)]
+        if line.startswith("| ")
+        else re.split(r"\s{2,}", line.strip())
+        for line in lines
+    ]
+    at = next(row for row in rows if column in row).index(column)
+    return next(one for one in rows if one[0] == row and len(one) > at)[at]
+
+
+def _judged(claim: JsonObject, value: float, text: str) -> Row:
+    """The row for a value on another page, with the reason if the value is outside and the reason
+    applies to it.
+    """
+    least, most = claim["accept"]
+    check = Check(
+        id="", of=claim["of"], published=claim["published"], unit=claim["unit"],
+        accept=(least, most),
+    )  # fmt: skip
+    inside, why = check.word(value) == "inside", ""
+    if not inside:
+        miss = Miss(
+            why=claim["why"], evidence=place_of(claim), side=claim["side"],
+            seen=tuple(claim["seen"]),
+        )  # fmt: skip
+        why = miss.why if miss.explains(check, value) else "not explained"
+    return Row(
+        of=check.of,
+        published=_with_unit(check.published, check.unit),
+        command=claim["command"],
+        ours=_with_unit(text, check.unit),
+        agrees="yes" if inside else "no",
+        why=why,
+    )
+
+
+def place_of(claim: JsonObject) -> str:
+    """The file that has the value of a claim."""
+    return str(claim["figure"].split(":")[1])
 
 
 def _with_unit(value: str, unit: str) -> str:
@@ -169,11 +210,13 @@ def row(claim: JsonObject) -> Row:
         return reproduced(of, place, why)
     if kind == "live":
         return live(of, place, why)
-    if kind == "ratio":
-        return ratio(of, place, claim)
-    if kind == "cell":
-        return cell(of, place, claim)
-    return Row(of, "–", claim["command"], "–", claim["agrees"], why)
+    if kind in _PLACES:
+        return _PLACES[kind](claim, place)
+    return Row(of, claim.get("published", "–"), claim["command"], "–", claim["agrees"], why)
+
+
+_PLACES = {"ratio": ratio, "cell": cell, "word": word}
+"""The functions for values on other pages."""
 
 
 def page(claims: dict[str, Any]) -> str:
@@ -188,13 +231,22 @@ def page(claims: dict[str, Any]) -> str:
         "from stored results. [sources.toml](../../validation/sources.toml) names the place of",
         "each value.",
         "",
-        f"Of {sum(counts.values())} claims, narrows agrees with {counts['yes']} and disagrees with "
-        f"{counts['no']}. The other {counts['not judged']} values",
-        "have no verdict, because the setup is chosen for them or no value is published.",
+        *textwrap.fill(
+            f"Of {sum(counts.values())} claims, narrows agrees with {counts['yes']} and disagrees "
+            f"with {counts['no']}. The other {counts['not judged']} values have no verdict: the "
+            "setup is chosen for them, no value is published, or the device is not available. If a "
+            "document has no value, *published* is the reference of the experiment, for example "
+            "the range of runs of Linux.",
+            98,
+        ).splitlines(),
         "",
-        "*Agrees* is the verdict of [the reproduced experiments](reproduced.md), whose accepted",
-        "ranges were fixed before the first run. Values of `--engine live` are those of one",
-        "machine.",
+        *textwrap.fill(
+            "*Agrees* is the verdict of [the reproduced experiments](reproduced.md), whose "
+            "accepted ranges were fixed before the first run. The ranges of values from other "
+            "pages were written when these values were known. Values of `--engine live` are "
+            "those of one machine.",
+            98,
+        ).splitlines(),
     ]
     for source, rows in found:
         lines += [
@@ -221,12 +273,12 @@ def written() -> str:
     return page(tomllib.loads(CLAIMS.read_text(encoding="utf-8")))
 
 
-def measure() -> None:
-    """Measures the experiments of `MEASURED` on this machine, and stores their JSON."""
-    documents = []
-    for name in MEASURED:
+def measure(names: Sequence[str]) -> None:
+    """Measures experiments on this machine, and stores the JSON of each when it is complete."""
+    own = Path(sys.executable).parent
+    for name in names:
         command = ["narrows", "reproduce", name, "--engine", "live", "--anew", "--json"]
-        own = Path(sys.executable).parent
+        print(" ".join(command), file=sys.stderr)
         done = subprocess.run(
             [str(own / command[0]), *command[1:], "--into", str(HERE.parent / "target/sources")],
             capture_output=True,
@@ -235,16 +287,23 @@ def measure() -> None:
         )
         if not done.stdout:
             sys.exit(done.stderr)
-        documents += json.loads(done.stdout)["experiments"]
-    LIVE.write_text(json.dumps({"experiments": documents}, indent=1) + "\n", encoding="utf-8")
+        (document,) = json.loads(done.stdout)["experiments"]
+        stored = json.loads(LIVE.read_text(encoding="utf-8"))["experiments"]
+        by_name = {one["experiment"]: one for one in stored} | {name: document}
+        kept = [by_name[one] for one in MEASURED if one in by_name]
+        LIVE.write_text(json.dumps({"experiments": kept}, indent=1) + "\n", "utf-8")
 
 
 def main() -> int:
     """Writes the page."""
     parser = argparse.ArgumentParser(prog="python -m validation.sources", description=__doc__)
-    parser.add_argument("--measure", action="store_true", help="measure this machine first")
-    if parser.parse_args().measure:
-        measure()
+    parser.add_argument(
+        "--measure", nargs="*", choices=MEASURED, metavar="EXPERIMENT",
+        help="measure these experiments, or all, on this machine first",
+    )  # fmt: skip
+    asked = parser.parse_args().measure
+    if asked is not None:
+        measure(asked or MEASURED)
     PAGE.write_text(written(), encoding="utf-8")
     return 0
 

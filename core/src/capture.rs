@@ -8,25 +8,26 @@
 //! that names the hop and the reason. Of each simulated packet, the file contains the headers and
 //! the full length, but no payload.
 //!
-//! This module generates the headers of simulated packets. Addresses are IPv4 from 192.0.2.0/24
-//! (near) and 198.51.100.0/24 (far). TCP segments have the options that Linux sends: timestamps
-//! always, SACK blocks in ACKs, and counters of accurate ECN. SYNs also have an MSS, SACK-permitted
-//! and a window scale of 14. Probes are UDP. Sequence numbers begin at zero.
-//! TCP checksums are zero, because there is no payload to sum.
+//! This module generates the headers of simulated packets. Addresses are from 192.0.2.0/24 and
+//! 2001:db8:1::/48 (near), and from 198.51.100.0/24 and 2001:db8:2::/48 (far). TCP segments have the
+//! options that Linux sends: timestamps always, SACK blocks in ACKs, and counters of accurate ECN.
+//! SYNs also have an MSS, SACK-permitted and a window scale of 14. Probes are UDP. Sequence numbers
+//! begin at zero. TCP checksums are zero, because there is no payload to sum.
 //!
 //! The file is sorted by time if no record arrives more than [`HORIZON`] late. Records may arrive
 //! out of order: an engine advances a queue only when it must, so it may report a drop after later
 //! packets.
 //!
-//! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 9293, 7323, 2018,
-//! 768, 9768.
+//! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 8200, 9293, 7323,
+//! 2018, 768, 9768.
 
 use crate::net::{NEAR, Port};
 use crate::packet::Ecn;
+use crate::packet::Ip;
 use crate::queue::DropReason;
 use crate::tcp::wire::{AckSegment, MarkedBytes, Segment};
 use crate::text::is_control;
-use crate::transport::{TIMESTAMPS, TcpOptions};
+use crate::transport::{TIMESTAMPS, TcpOptions, USUAL_MTU};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
@@ -232,23 +233,21 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
 /// number of the flow or probe, so that no two connections have the same.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Endpoints {
-    from: ([u8; 4], u16),
-    to: ([u8; 4], u16),
+    ip: Ip,
+    from: ((Port, u8), u16),
+    to: ((Port, u8), u16),
 }
 
 impl Endpoints {
     /// The connection from the sender of flow (or probe) `number`, at `sender`, to its receiver.
     pub fn of(number: u32, sender: Port) -> Endpoints {
         const PORTS: u32 = 50_000;
-        let host = |port: Port, place: u8| match port {
-            NEAR => [192, 0, 2, place],
-            _ => [198, 51, 100, place],
-        };
         let place = (number / PORTS % 250) as u8 + 1;
         let receiver = crate::net::NEAR + crate::net::FAR - sender;
         Endpoints {
-            from: (host(sender, place), 10_000 + (number % PORTS) as u16),
-            to: (host(receiver, place), 5_001),
+            ip: Ip::V4,
+            from: ((sender, place), 10_000 + (number % PORTS) as u16),
+            to: ((receiver, place), 5_001),
         }
     }
     /// Returns the endpoints of the same connection in the other direction.
@@ -256,7 +255,12 @@ impl Endpoints {
         Endpoints {
             from: self.to,
             to: self.from,
+            ..self
         }
+    }
+    /// Returns the endpoints of a connection with this version of IP.
+    pub fn over(self, ip: Ip) -> Endpoints {
+        Endpoints { ip, ..self }
     }
 }
 
@@ -317,7 +321,8 @@ pub fn acknowledgement(endpoints: Endpoints, dscp: u8, a: &AckSegment, out: &mut
     let mut options = Vec::with_capacity(40);
     if a.syn {
         options.extend([2, 4]);
-        options.extend(announced(TcpOptions::default()));
+        let mss = USUAL_MTU - endpoints.ip.header() - 20;
+        options.extend(mss.to_be_bytes());
         stamps_or_padding(&mut options, a.marks.has_timestamps(), (a.tsval, a.tsecr));
         options.extend([1, 3, 3, WINDOW_SCALE]);
         if a.marks.counters() > 0 {
@@ -377,7 +382,7 @@ pub fn acknowledgement(endpoints: Endpoints, dscp: u8, a: &AckSegment, out: &mut
 
 /// Writes the headers of a probe of `len` bytes of payload.
 pub fn datagram(endpoints: Endpoints, dscp: u8, ecn: Ecn, len: u16, out: &mut Vec<u8>) -> u32 {
-    let total = 28 + u32::from(len);
+    let total = u32::from(endpoints.ip.header() + 8 + len);
     ip(endpoints, dscp, ecn, UDP, total, out);
     out.extend(endpoints.from.1.to_be_bytes());
     out.extend(endpoints.to.1.to_be_bytes());
@@ -409,7 +414,7 @@ fn tcp(
     out: &mut Vec<u8>,
 ) -> u32 {
     let head = 20 + options.len() as u32;
-    let total = 20 + head + len;
+    let total = u32::from(endpoints.ip.header()) + head + len;
     ip(endpoints, dscp, ecn, TCP, total, out);
     out.extend(endpoints.from.1.to_be_bytes());
     out.extend(endpoints.to.1.to_be_bytes());
@@ -456,12 +461,34 @@ fn ip(endpoints: Endpoints, dscp: u8, ecn: Ecn, protocol: u8, total: u32, out: &
         Ecn::Ce => 3,
     };
     let start = out.len();
-    out.extend([0x45, dscp << 2 | bits]);
+    let class = dscp << 2 | bits;
     // A super-packet that exceeds the length field is shown with the field's maximum.
-    out.extend((total.min(u32::from(u16::MAX)) as u16).to_be_bytes());
+    let in_field = |length: u32| (length.min(u32::from(u16::MAX)) as u16).to_be_bytes();
+    let ends = [endpoints.from.0, endpoints.to.0];
+    if endpoints.ip == Ip::V6 {
+        out.extend([0x60 | class >> 4, class << 4, 0, 0]);
+        out.extend(in_field(total - u32::from(Ip::V6.header())));
+        out.extend([protocol, 64]);
+        for (port, place) in ends {
+            let network = if port == NEAR { 1 } else { 2 };
+            out.extend([0x20, 0x01, 0x0d, 0xb8, 0, network]);
+            out.extend([0; 9]);
+            out.push(place);
+        }
+        return;
+    }
+    out.extend([0x45, class]);
+    out.extend(in_field(total));
     out.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
-    out.extend(endpoints.from.0);
-    out.extend(endpoints.to.0);
+    for (port, place) in ends {
+        let network = if port == NEAR {
+            [192, 0, 2]
+        } else {
+            [198, 51, 100]
+        };
+        out.extend(network);
+        out.push(place);
+    }
     let words = out[start..]
         .chunks(2)
         .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));

@@ -114,6 +114,39 @@ pub fn flow_hash(identity: u64, seed: u64) -> u32 {
     ((z ^ (z >> 31)) >> 32) as u32
 }
 
+/// The version of the Internet Protocol of a flow or probe.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Ip {
+    /// IPv4 without options: a header of 20 bytes (RFC 791).
+    #[default]
+    V4,
+    /// IPv6 without extension headers: a header of 40 bytes (RFC 8200).
+    V6,
+}
+
+impl Ip {
+    /// Bytes of the IP header.
+    pub const fn header(self) -> u16 {
+        match self {
+            Ip::V4 => 20,
+            Ip::V6 => 40,
+        }
+    }
+    /// Bytes by which the IP header is longer than that of IPv4.
+    pub const fn beyond_v4(self) -> u16 {
+        self.header() - Ip::V4.header()
+    }
+}
+
+/// The kernel memory that a packet of this size occupies. The rule is payload plus 896 bytes,
+/// measured with frames of Linux 6.12's TCP that cross a router, single or in super-packets. The
+/// headers are assumed to be those of Ethernet, IP, and TCP with timestamps.
+#[inline]
+pub fn memory(size: Bytes, ip: Ip) -> Bytes {
+    let headers = 66 + u64::from(ip.beyond_v4());
+    Bytes::new(size.get().saturating_sub(headers).saturating_add(896))
+}
+
 /// A packet as a network reads it. Each driver chooses the type: a 32-byte struct in simulation, a
 /// frame buffer with real packets.
 pub trait Packet {
@@ -157,13 +190,11 @@ pub trait Packet {
     fn joined(&self) -> bool {
         false
     }
-    /// The kernel memory that the packet occupies; queue disciplines with a memory limit count it.
-    /// The rule is payload plus 896 bytes, measured with frames of Linux 6.12's TCP that cross a
-    /// router, single or in super-packets. The headers are assumed to have 66 bytes: Ethernet, IPv4
-    /// and TCP with timestamps. `size` is the packet's [`size`](Packet::size).
+    /// The kernel memory that the packet occupies ([`memory`]); queue disciplines with a memory
+    /// limit count it. `size` is the packet's [`size`](Packet::size).
     #[inline]
     fn memory(&self, size: Bytes) -> Bytes {
-        Bytes::new(size.get().saturating_sub(66).saturating_add(896))
+        memory(size, Ip::V4)
     }
     /// Returns the acknowledgement, if the packet is a TCP segment with one and not a SYN.
     fn ack(&self) -> Option<Ack> {

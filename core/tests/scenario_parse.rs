@@ -88,6 +88,7 @@ fn a_full_file_means_what_it_says() {
             spacing: Default::default(),
             dscp: 0,
             host: 0,
+            ip: Default::default(),
             station: None,
             route: None,
             section: Default::default(),

@@ -63,13 +63,19 @@ impl Space {
         in_new_network(|| Space::make(spec))
     }
     fn make(spec: &SpaceSpec) -> Result<Space, HostError> {
+        if spec.addresses.iter().any(IpAddr::is_ipv6) && !has_ipv6() {
+            return Err(HostError::Missing(
+                "this kernel has no IPv6: remove ip = 6 from flows and probes, or boot it without \
+                 ipv6.disable=1"
+                    .into(),
+            ));
+        }
         let file = fs::File::open("/proc/thread-self/ns/net")
             .map_err(HostError::failed("/proc/thread-self/ns/net"))?;
         let supers = spec.gso.0 != Some(1);
         let device = sys::open_tun(DEVICE, supers).map_err(HostError::failed("/dev/net/tun"))?;
         for (name, value) in &spec.sysctls {
-            if name.starts_with("ipv6/") && !Path::new("/proc/sys/net/ipv6").exists() {
-                // A kernel without IPv6.
+            if name.starts_with("ipv6/") && !has_ipv6() {
                 continue;
             }
             let path = format!("/proc/sys/net/{name}");
@@ -96,6 +102,11 @@ impl Space {
     pub fn enter(&self) -> Result<(), HostError> {
         sys::enter_network(&self.namespace).map_err(HostError::failed("a network namespace"))
     }
+}
+
+/// Returns whether this kernel has IPv6.
+pub fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
 }
 
 /// Calls `make` on a new thread in a new network namespace, which lasts as long as the descriptors

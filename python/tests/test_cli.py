@@ -22,6 +22,7 @@ from conftest import LONG, NARROWS, ROOT, TINY, Cli
 from narrows.cli import main
 from narrows.cli.command import Argument, Command, Option, summary
 from narrows.cli.entry import COMMANDS
+from narrows.cli.options import Number
 
 HOSTS = Path(__file__).parent / "data/hosts"
 
@@ -41,7 +42,9 @@ def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "of"),
     [
-        (["run", ""], "an argument"),
+        (["run", ""], "argument of narrows run"),
+        (["from", ""], "argument of narrows from"),
+        (["", "x"], "argument of narrows"),
         (["serve", "--token", ""], "--token"),
         (["tune", "audit", "--root="], "--root"),
     ],
@@ -192,6 +195,18 @@ def test_a_similar_name_of_a_file_is_proposed(command: Cli, tmp_path: Path) -> N
             ("race", "--seed", "x"),
             "--seed x: must be a whole number from 0 to 2^64-1; write --seed 1",
         ),
+        (
+            ("bundle", "--timeout", "nan", "a"),
+            "--timeout nan: must be a number from 1 to 1000000; write --timeout 3600",
+        ),
+        (
+            ("train", "remy", "a", "--budget", "inf"),
+            "--budget inf: must be a number of at least 0; write --budget 600",
+        ),
+        (
+            ("race", "--font-size", "nan"),
+            "--font-size nan: must be a number from 1 to 100; write --font-size 9",
+        ),
         (("run", "a", "b"), "b: unexpected argument; the usage is narrows run [OPTIONS] FILE"),
         (("run", "a", "--sed", "1"), "--sed: narrows run has no such option; did you mean --seed?"),
         (
@@ -255,8 +270,21 @@ def test_a_similar_name_of_a_file_is_proposed(command: Cli, tmp_path: Path) -> N
         (
             ("race", "--duration", "400ms"),
             "--duration 400ms: must be a time from 4s to 3600s in whole seconds; write --duration "
+            "4s",
+        ),
+        (
+            ("race", "--duration", "12.6s"),
+            "--duration 12.6s: must be a time from 4s to 3600s in whole seconds; write --duration "
+            "13s",
+        ),
+        (
+            ("race", "--duration", "quick"),
+            "--duration quick: must be a time from 4s to 3600s in whole seconds; write --duration "
             "40s",
         ),
+        (("race", "--only", "cubic,,bbr"), "--only cubic,,bbr: a name is missing; write --only c"),
+        (("conform", "reno", "--only", "rtt,"), "--only rtt,: a name is missing; write --only rtt"),
+        (("agree", "a.toml", "--engines", ","), "--engines ,: a name is missing; write --engines "),
         (
             ("race", "--duration", "2s"),
             "--duration 2s: must be a time from 4s to 3600s in whole seconds; write --duration 4s",
@@ -299,6 +327,14 @@ def test_mistakes_on_the_command_line(command: Cli, args: tuple[str, ...], text:
             ("convert", "tiny.toml", "o.csv"),
             "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml",
         ),
+        (("run", "bin.cfg"), "bin.cfg: not UTF-8 text, so not a scenario"),
+        (("sweep", "bin.cfg"), "bin.cfg: not UTF-8 text, so not a sweep"),
+        (("train", "remy", "bin.cfg"), "bin.cfg: not UTF-8 text, so not a training file"),
+        (
+            ("compare", "empty.json", "seen.json"),
+            "empty.json: the file is empty; write a measurement or a scenario",
+        ),
+        (("model", "empty.json"), "empty.json: the file is empty; write a measurement"),
     ],
 )
 def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
@@ -306,6 +342,8 @@ def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
 ) -> None:
     (tmp_path / "tiny.toml").write_bytes(tiny.read_bytes())
     (tmp_path / "seen.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "empty.json").write_text("\n", encoding="utf-8")
+    (tmp_path / "bin.cfg").write_bytes(b"\xff\xfe\x80")
     (tmp_path / "many.toml").write_text(
         'scenario = "tiny.toml"\n[over]\n"flow.cc" = ["bbr"]\n', encoding="utf-8"
     )
@@ -478,6 +516,9 @@ def test_help_has_a_summary_groups_metavars_and_examples(command: str) -> None:
             if not option.is_flag and not option.flag_value and not option.metavar:
                 assert isinstance(option.type, click.Choice), option.name
     for param in entry.params:
+        # Click's own types of numbers accept NaN.
+        if param.type is click.FLOAT or isinstance(param.type, click.FloatRange):
+            assert isinstance(param.type, Number), param.name
         if isinstance(param, click.Argument):
             assert isinstance(param, Argument)
             assert param.about, param.name

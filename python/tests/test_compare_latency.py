@@ -207,6 +207,19 @@ def test_the_command_compares_results(tmp_path: Path) -> None:
     assert "c.json: not a result of narrows latency" in mixed.output
 
 
+def test_a_result_of_several_policies_is_refused_with_the_way_to_one(tmp_path: Path) -> None:
+    one, lab = tmp_path / "one.json", tmp_path / "lab.json"
+    one.write_text(json.dumps(result("a", 1, 100)))
+    setups = [{"policy": "rr", "load": "cpu", "latency": result("b", 2, 100)}]
+    lab.write_text(json.dumps({"kind": "latency_lab", "setups": setups}))
+    done = CliRunner().invoke(cli.main, ["compare", str(lab), str(one)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{lab}: a result of several policies or loads" in done.stderr
+    assert f"jq '.setups[0].latency' {lab} > one.json" in done.stderr
+    one.write_text(json.dumps(json.loads(lab.read_text())["setups"][0]["latency"]))
+    assert CliRunner().invoke(cli.main, ["compare", str(one), str(one)]).exit_code == 0
+
+
 def test_scenarios_with_one_title_are_called_by_their_files(tiny: Path) -> None:
     other = tiny.with_name("other.toml")
     other.write_text(tiny.read_text(encoding="utf-8"), encoding="utf-8")

@@ -190,14 +190,14 @@ def test_a_case_that_the_kernel_cannot_run_is_a_failure(
 ) -> None:
     text = 'scenario = "tiny.toml"\n[over]\n"flow.cc" = ["reno", "bbr2"]\n'
     tiny.with_name("sweep.toml").write_text(text, encoding="utf-8")
-    done = CliRunner().invoke(
-        main,
-        ["sweep", str(tiny.with_name("sweep.toml")), "--into", str(tmp_path / "r"), "--json",
-         "--engine", "linux"],
-    )  # fmt: skip
+    into = ["--into", str(tmp_path / "r"), "--engine", "linux"]
+    words = ["sweep", str(tiny.with_name("sweep.toml")), *into]
+    done = CliRunner().invoke(main, [*words, "--json"])
     assert done.exit_code == 1
     found = json.loads(done.stdout)
     assert found["kernel"]["name"] == NAMES[0]
+    shown = CliRunner().invoke(main, words).output
+    assert "\n1 run failed:\n  this kernel has no congestion control bbr2: " in shown
     assert [one["reason"] for one in found["failed"]] == [
         "this kernel has no congestion control bbr2"
     ]

@@ -178,6 +178,43 @@ def test_a_file_that_is_no_capture_is_an_error(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("form", ["pcapng", "pcap"])
+def test_a_capture_is_read_up_to_the_packet_in_which_it_ends(
+    cli: Cli, tmp_path: Path, form: str
+) -> None:
+    path = nw.Path(rate="10Mbit", rtt="40ms", buffer="1bdp")
+    content = recorded(tmp_path, path, "reno", "10s")
+    whole = content if form == "pcapng" else at_one_end(content, SENDER)
+    file = tmp_path / "cut.pcap"
+    file.write_bytes(whole)
+    (flow,) = identified(file)["flows"]
+    assert identified(file)["cut_bytes"] == 0
+    for size in (3, 21):
+        file.write_bytes(whole[:-size])
+        found = identified(file)
+        assert found["cut_bytes"] > 0
+        assert flow["bytes"] - found["flows"][0]["bytes"] in {0, 1448}
+        assert found["flows"][0]["cc"] == flow["cc"]
+    done = cli("identify", file)
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"{file}: warning: the last packet is cut off, as after an interruption of the capture; "
+        "all packets before it are analysed\n",
+    )
+
+
+def test_a_packet_without_an_interface_is_damage_and_names_no_part_of_the_program(
+    tmp_path: Path,
+) -> None:
+    content = recorded(tmp_path, nw.Path(rate="1Mbit", rtt="20ms"), "cubic", "1s")
+    changed, at = bytearray(content), 0
+    while (kind_and_size := struct.unpack_from("<II", content, at))[0] != 6:
+        at += kind_and_size[1]
+    struct.pack_into("<I", changed, at + 8, 99)
+    with pytest.raises(NarrowsError, match=r"pcapng, or is damaged; write one with tcpdump -w"):
+        list(segments(bytes(changed), "x"))
+
+
 def test_a_changed_capture_is_read_or_refused(tmp_path: Path) -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="0.5bdp")
     content = recorded(tmp_path, path, "cubic", "2s")[:60_000]
@@ -190,11 +227,12 @@ def test_a_changed_capture_is_read_or_refused(tmp_path: Path) -> None:
         file = tmp_path / "changed.pcapng"
         file.write_bytes(changed)
         try:
-            identified(file)
+            # The cut is within a block.
+            assert identified(file)["cut_bytes"] > 0
         except NarrowsError:
             refused += 1
-    # The cut is within a block.
-    assert refused == 100
+    # A changed size or interface is damage; other changes are in a field of a packet.
+    assert 0 < refused < 100
     whole = at_one_end(recorded(tmp_path, path, "cubic", "2s"), SENDER)
     for _ in range(30):
         changed = bytearray(whole)

@@ -1,10 +1,11 @@
-"""Measurements, shells and captures over IPv6."""
+"""Measurements, shells, captures and scenarios over IPv6."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import NARROWS
@@ -12,11 +13,15 @@ from test_live import ready
 from test_record import packets
 from test_shell import CLIENT, SERVER, number, python, shell
 
+import narrows as nw
 from narrows import files
 from narrows.host.live import HOST
+from narrows.runs.run import Engine
 
 IPV6 = Path("/proc/sys/net/ipv6")
 pytestmark = pytest.mark.skipif(not IPV6.exists(), reason="this kernel has no IPv6")
+
+UDP = 17
 
 SERVER6 = SERVER.replace(
     'create_server(("far", 9000))', 'create_server(("far6", 9000), family=socket.AF_INET6)'
@@ -78,3 +83,74 @@ def test_programs_use_ipv4_unless_they_request_ipv6(tmp_path: Path) -> None:
     text = "import socket\nprint(*(socket.getaddrinfo(n, 1)[0][4][0] for n in ('far', 'far6')))"
     done = shell("--rate", "20Mbit", command=python(tmp_path, "names.py", text).split())
     assert done.stdout.split() == ["10.0.0.2", "fd00::2"]
+
+
+SCENARIO = """
+duration = "6s"
+warmup = "2s"
+[path]
+rate = "20Mbit"
+rtt = "20ms"
+buffer = "2bdp"
+queue = "fifo"
+[[flow]]
+cc = "cubic"
+ip = 6
+[[flow]]
+workload = { kind = "udp", rate = "1Mbit", packet = "500B" }
+ip = 6
+dscp = "EF"
+[[probe]]
+kind = "ping"
+interval = "50ms"
+ip = 6
+"""
+"""A TCP flow, datagrams and pings over IPv6."""
+
+
+@pytest.mark.parametrize("engine", ["sim", "live"])
+def test_a_scenario_over_ipv6(tmp_path: Path, engine: Engine) -> None:
+    if engine == "live":
+        ready("cubic")
+    file, capture = tmp_path / "six.toml", tmp_path / "six.pcapng"
+    file.write_text(SCENARIO, encoding="utf-8")
+    run = nw.run(file, engine=engine, record=capture).json
+    if engine == "live" and not run["instruments"]["trusted"]:
+        pytest.skip(f"not to be trusted: {'; '.join(run['instruments']['why'])}")
+    compared(run)
+    seen = [packet.head for packet in packets(capture)]
+    assert len(seen) > 1000
+    assert {head[0] >> 4 for head in seen} == {6}
+    # The traffic class of datagrams is EF without ECN; their payload length includes UDP.
+    datagrams = [head for head in seen if head[6] == UDP and head[4:6] == (508).to_bytes(2, "big")]
+    assert len(datagrams) > 1000
+    assert {(head[0] & 15) << 4 | head[1] >> 4 for head in datagrams} == {46 << 2}
+
+
+def compared(run: dict[str, Any]) -> None:
+    """Compares a run of the scenario with the closed form: the link is full. The datagrams take
+    their rate times frame over payload, and TCP the rest times payload over frame.
+    """
+    tcp, udp = run["flows"]
+    assert udp["goodput_mbit"] == pytest.approx(1, rel=0.02)
+    assert tcp["goodput_mbit"] == pytest.approx((20 - 562 / 500) * 1428 / 1514, rel=0.01)
+    assert run["probes"][0]["rtt_ms"]["p50"] > 20
+    assert run["probes"][0]["received"] > 100
+
+
+def test_both_versions_and_ecn_on_one_path(tmp_path: Path) -> None:
+    """Live, each flow has the addresses of its version, also those that negotiate ECN."""
+    ready("cubic", "reno")
+    file, capture = tmp_path / "both.toml", tmp_path / "both.pcapng"
+    text = SCENARIO.replace(
+        "[[probe]]", '[[flow]]\ncc = "reno"\necn = true\nip = 6\n[[flow]]\ncc = "reno"\n[[probe]]'
+    )
+    file.write_text(text, encoding="utf-8")
+    run = nw.run(file, engine="live", record=capture).json
+    assert all(flow["goodput_mbit"] > 0.5 for flow in run["flows"])
+    seen = [packet.head for packet in packets(capture)]
+    assert {head[0] >> 4 for head in seen} == {4, 6}
+    ect = {head[8:24] for head in seen if head[0] >> 4 == 6 and head[1] >> 4 & 3}
+    assert ect
+    assert {address[:8] for address in ect} <= {bytes.fromhex("fd00000000000000"),
+                                                bytes.fromhex("fd00000000000001")}  # fmt: skip

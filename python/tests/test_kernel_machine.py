@@ -24,6 +24,8 @@ from conftest import (
     compare_workloads,
     until,
 )
+from test_ipv6 import SCENARIO as SCENARIO_OVER_IPV6
+from test_ipv6 import compared
 from test_record import linked, told_of_links
 
 import narrows as nw
@@ -105,6 +107,22 @@ def test_the_kernel_and_the_simulator_agree(tmp_path: Path, queue: str) -> None:
     ours, theirs = sim["flows"][0], linux["flows"][0]
     assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=NEAR_ENOUGH)
     assert theirs["rtt_ms"]["mean"] == pytest.approx(ours["rtt_ms"]["mean"], rel=NEAR_ENOUGH)
+
+
+@pytest.mark.parametrize("queue", ["fifo", "fq_codel", "cake"])
+def test_the_kernel_and_the_simulator_agree_over_ipv6(tmp_path: Path, queue: str) -> None:
+    file = tmp_path / "six.toml"
+    text = SCENARIO_OVER_IPV6
+    if queue != "fifo":
+        text = text.replace('buffer = "2bdp"\nqueue = "fifo"', f'queue = "{queue}"')
+    file.write_text(text, encoding="utf-8")
+    linux, sim = figures(file), nw.run(file).json
+    compared(linux)
+    compared(sim)
+    for ours, theirs in zip(sim["flows"], linux["flows"], strict=True):
+        assert theirs["goodput_mbit"] == pytest.approx(ours["goodput_mbit"], rel=0.01)
+    ours, theirs = (run["flows"][0]["rtt_ms"]["mean"] for run in (sim, linux))
+    assert theirs == pytest.approx(ours, rel=NEAR_ENOUGH)
 
 
 def test_the_kernels_queues_serve_a_network_of_links(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ import narrows as nw
 from narrows.cli import main
 from narrows.host.live import HOST
 from narrows.runs import command
+from narrows.study.study import Answer, Part, Rows, Study, table, total
+from narrows.study.study import run as study
+from narrows.sweeps.design import Values
 
 NEAR_ENOUGH = 0.1
 """Sim and live may differ by this."""
@@ -329,3 +332,50 @@ def test_strict_fails_a_run_that_its_instruments_do_not_trust(
     assert result.exit_code == 1
     assert "The self-check FAILED: late" in result.stdout
     assert CliRunner().invoke(main, ["run", str(tiny), "--engine", "live"]).exit_code == 0
+
+
+def test_a_study_runs_over_real_packets_and_its_runs_are_stored(tmp_path: Path) -> None:
+    """The runs of a repeated study come from the store, so that it takes no time."""
+    ready("cubic", "bbr")
+    scenario = nw.Scenario(
+        nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), flows=[nw.Flow("cubic")], duration="3s"
+    )
+    over: dict[str, Values] = {"path.rate": ["10Mbit"], "flow.cc": ["cubic", "bbr"]}
+    part = Part(scenario=scenario, over=over, seeds=1)
+
+    def answer(rows: dict[str, Rows]) -> Answer:
+        shown = table(rows[""], "path.rate", "flow.cc", total("goodput_mbit"), title="", unit="")
+        return Answer("It answers.", [shown])
+
+    small = Study(
+        name="small", question="Which goodput?", parts=lambda _quick: {"": part}, answer=answer
+    )
+    found = study(small, engine="live", into=tmp_path)
+    if found.failures:
+        pytest.skip(f"not to be trusted: {found.failures[0][1]}")
+    assert (found.json()["engine"], found.runs) == ("live", 2)
+    assert all(cell is not None and 8 < cell < 10 for cell in found.answer.grids[0].cells[0])
+    begin = time.monotonic()
+    again = study(small, engine="live", into=tmp_path)
+    assert time.monotonic() - begin < 3
+    assert again.answer.grids == found.answer.grids
+
+
+def test_a_sweep_and_a_race_run_over_real_packets(tmp_path: Path, cli: Cli) -> None:
+    ready("cubic", "bbr")
+    (tmp_path / "sweep.toml").write_text(
+        'scenario = "one.toml"\nseeds = 1\n[over]\n"flow.cc" = ["cubic", "bbr"]\n', encoding="utf-8"
+    )
+    (tmp_path / "one.toml").write_text(
+        text(["cubic"], rate="10Mbit", rtt="20ms", duration="3s"), encoding="utf-8"
+    )
+    into = ("--engine", "live", "--json", "--into", str(tmp_path / "r"))
+    swept = cli("sweep", tmp_path / "sweep.toml", *into)
+    path = ("--rate", "10Mbit", "--rtt", "20ms", "--buffer", "1bdp")
+    few = ("--only", "cubic,bbr", "--seeds", "1", "--duration", "4s", "--engine", "live", "--json")
+    raced = cli("race", *path, *few)
+    for done in (swept, raced):
+        if "failed their self-check" in done.stdout + done.stderr:
+            pytest.skip("not to be trusted")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["engine"] == "live"

@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -122,3 +123,33 @@ def test_messages_replace_datagrams_where_udp_is_blocked() -> None:
     assert done.returncode == 0, done.stderr
     assert "The host does not reply over UDP on port 5201" in done.stdout
     assert "All 50 requests were answered." in done.stdout
+
+
+def test_the_end_of_a_session_keeps_the_results() -> None:
+    port = free_port()
+    serve = [HOST, "serve", "--port", str(port), "--bind", "127.0.0.1"]
+    latency = [NARROWS, "latency", "127.0.0.1", "--port", str(port), "--speaks", "narrows-tcp",
+               "--duration", "60s", "--json"]  # fmt: skip
+    with subprocess.Popen(serve, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        with subprocess.Popen(latency, stdout=subprocess.PIPE, text=True) as asking:
+            time.sleep(4)
+            server.terminate()
+            said, _ = asking.communicate(timeout=20)
+    assert asking.returncode == 0
+    seen = json.loads(said)
+    assert seen["answered"] == seen["sent"] > 100
+    assert seen["lost"] == 0
+    assert seen["lasted_s"] < 20
+    (note,) = seen["notes"]
+    assert note.startswith("The measurement ended early, after")
+    assert note in render.sentences(result._filled(seen))
+
+
+def test_messages_over_tcp_have_a_fixed_size() -> None:
+    for speaks in ("tcp", "narrows-tcp"):
+        words = [NARROWS, "latency", "127.0.0.1", "--size", "200B", "--speaks", speaks]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert f"--size: has no effect with --speaks {speaks}" in done.stderr

@@ -143,6 +143,32 @@ def test_every_option_that_names_a_file_to_write_is_checked_first() -> None:
     } <= found
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["reproduce", "queue-model", "--quick"],
+        ["study", "latency", "--quick"],
+        ["sweep", "sweep.toml"],
+        ["train", "remy", "training.toml"],
+        ["worst-case", "tiny.toml", "--over", "path.rtt=5ms:50ms", "--for", "queue"],
+    ],
+)
+def test_a_directory_of_results_is_checked_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Path, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_bytes(tiny.read_bytes())
+    (tmp_path / "training.toml").touch()
+    (tmp_path / "sweep.toml").write_text('scenario = "tiny.toml"\n[over]\n"flow.cc" = ["bbr"]\n')
+    for name in ("run_toml", "run_tree"):
+        monkeypatch.setattr(f"narrows._core.{name}", lambda *_, **__: pytest.fail("it simulated"))
+    for into in ("/proc/x", "training.toml/x"):
+        done = CliRunner().invoke(cli.main, [*words, "--into", into])
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"--into {into}: ")
+        assert done.stderr.endswith("; write another directory\n")
+
+
 @pytest.fixture(scope="module")
 def measured() -> Measurement:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))

@@ -245,6 +245,16 @@ def test_a_scenario_behind_plot_is_not_taken_for_a_picture(command: Cli, tiny: P
     assert "write --plot last" in done.stderr
 
 
+@pytest.mark.parametrize("words", [["race"], ["study", "latency"], ["latency", "h"]])
+def test_a_plot_that_is_always_a_file_is_not_said_to_be_drawn_in_the_terminal(
+    command: Cli, words: list[str]
+) -> None:
+    done = command(*words, "--plot", "x.foo")
+    assert (done.returncode, done.stderr.splitlines()) == (
+        2, ["x.foo: a plot is written as PNG, SVG or PDF", "    write: --plot x.png"]
+    )  # fmt: skip
+
+
 def test_without_matplotlib_a_plot_says_what_to_install_and_a_sketch_works(tiny: Path) -> None:
     code = (
         "import sys; sys.modules['matplotlib'] = None; from narrows.cli import main; "

@@ -140,6 +140,35 @@ def test_mistakes_are_told_once() -> None:
     assert done.output.count("5Mbite") <= 2
 
 
+def test_a_race_of_which_the_path_can_run_nothing_is_an_error() -> None:
+    done = CliRunner().invoke(cli.main, ["race", "--only", "xcp", "--duration", "4s"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "--only xcp: xcp needs routers that write into its packets; write --queue xcp, or other "
+        "names\n"
+    )
+    found = race(PATH, only=["xcp", "reno"], duration_s=4, seeds=1)
+    assert ([lap.cc for lap in found.laps], list(found.left_out)) == (["reno"], ["xcp"])
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("1x1mm", "write width and height from 20 mm to 50 inches"),
+        ("20x20mm", "2 plots have no room in 20x20mm\n    write a larger size"),
+    ],
+)
+def test_a_size_without_room_is_refused_before_the_simulations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str, said: str
+) -> None:
+    monkeypatch.setattr("narrows.runs.race.race", lambda *_, **_more: pytest.fail("it simulated"))
+    words = ["race", "--only", "cubic", "--plot", str(tmp_path / "a.png"), "--size", size]
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "Warning" not in done.stderr
+
+
 def test_names_in_the_picture_do_not_overlap() -> None:
     about: dict[str, Any] = {
         "family": "loss",

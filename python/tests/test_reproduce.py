@@ -205,6 +205,9 @@ def test_runs_of_another_engine_are_stored_and_an_interrupted_experiment_continu
     }
     assert lab.play(cases, seeds=2) == found
     assert Counted.done == 4
+    anew = Lab(engine=Counted("live"), store=tmp_path, anew=True).play(cases, seeds=2)
+    assert Counted.done == 8
+    assert lab.play(cases, seeds=2) == anew != found
 
 
 def test_the_search_for_a_response_time_needs_this_machine(tmp_path: Path) -> None:
@@ -400,3 +403,45 @@ def test_a_live_transfer_has_the_limit_of_its_run(monkeypatch: pytest.MonkeyPatc
     assert lab.failed["1MB-cubic"].endswith("within 450 s")
     (times,) = (table for table in lab.tables if table.title.startswith("1 MB"))
     assert {row[-1] for row in times.rows} == {"above 120", "above 450"}
+
+
+class Fetching(EngineChoice):
+    """A live engine that loads each page at once."""
+
+    def about(self) -> str:
+        """Nothing of this machine."""
+        return "fetching"
+
+    def run(self, scenario: Any, *, progress: Any, **_: Any) -> Any:  # noqa: ANN401
+        """A run that reports its half."""
+        seconds = float(scenario.duration.removesuffix("s"))
+        progress(seconds / 2, seconds)
+        loaded = 232.0 if len(scenario.flows) > 1 else 8.0
+        keys = ("setup_s", "waiting_s", "receiving_s", "setup_share", "before_data_share")
+        workload = {"page_load_s": {"p50": loaded}, **dict.fromkeys(keys, 0.5)}
+        probes = [{"rtt_ms": {"p50": 900.0}}]
+        return SimpleNamespace(json={"flows": [{"workload": workload}], "probes": probes})
+
+
+def test_a_live_page_takes_one_run_of_each_case_and_its_time_is_shown(tmp_path: Path) -> None:
+    shown: list[tuple[int, int, str]] = []
+    lab = Lab(engine=Fetching("live"), store=tmp_path, told=lambda *parts: shown.append(parts))
+    ours = pages.page(lab)
+    times = [current for _, _, current in shown if current]
+    assert times == ["15 of 30 s of a run", "150 of 300 s of a run"]
+    assert {planned for _, planned, _ in shown} == {2}
+    assert shown[-1] == (2, 2, "")
+    assert ours["loaded"] / ours["alone"] == ours["factor"] == 29
+    # A page that takes as long as is accepted completes within the run.
+    (loaded,) = (check for check in experiments()["page-under-load"].checks if check.id == "loaded")
+    assert loaded.accept is not None
+    assert pages._PAGE_START_S + loaded.accept[1] < pages._LIVE_PAGE_S["loaded"]
+
+
+def test_the_column_of_figures_names_another_engine() -> None:
+    live = replace(outcome(), engine=EngineChoice("live"))
+    linux = replace(outcome(), engine=EngineChoice("linux", "0", "6.12"))
+    for one, head in ((outcome(), "narrows"), (live, "live"), (linux, "linux 6.12")):
+        text = render.markdown([one], "x")
+        assert f"| metric | unit | published | accepted | {head} | result |" in text
+        assert f"<th scope=col>{head}</th>" in render.page([one], "x")

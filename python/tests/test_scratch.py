@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import until
 
+from narrows import operating_system
 from narrows.errors import NarrowsError
 from narrows.models.plugins import Cargo
 from narrows.storage import scratch
@@ -54,6 +55,25 @@ def test_no_folder_remains_after_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_another_process_removes_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = operating_system.locked_folder
+    removed = []
+
+    def late(folder: Path, kind: int) -> int:
+        if not removed:
+            removed.append(folder)
+            folder.rmdir()
+        return locked(folder, kind)
+
+    monkeypatch.setattr(operating_system, "locked_folder", late)
+    with scratch.folder("test", tmp_path) as made:
+        assert made.is_dir()
+        assert removed != [made]
     assert not list(tmp_path.iterdir())
 
 

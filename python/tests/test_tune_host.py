@@ -232,6 +232,42 @@ def test_what_is_applied_is_read_back_proved_and_put_back_byte_for_byte(space: S
     assert space.done("revert")["nothing_to_do"]
 
 
+IPV6 = Path("/proc/sys/net/ipv6")
+needs_ipv6 = pytest.mark.skipif(not IPV6.exists(), reason="this kernel has no IPv6")
+
+
+@needs_ipv6
+def test_routes_of_ipv6_get_a_congestion_control_and_lose_it_again(space: Space) -> None:
+    space.set(f"net.ipv6.conf.{DEVICE}.disable_ipv6", "0")
+    for line in (
+        f"-6 addr add 2001:db8:1::1/64 dev {DEVICE} nodad",
+        "-6 route add default via 2001:db8:1::2",
+        f"-6 route add 2001:db8:2::/48 via 2001:db8:1::2 dev {DEVICE} initcwnd 20",
+    ):
+        space.run("ip", *line.split())
+
+    def routes() -> str:
+        return " ".join(space.run("ip", "-6", "route").split())
+
+    before = routes()
+    # A route that exists, a new one below the default route, and the default route.
+    prefixes = ["2001:db8:2::/48", "2001:db8:3::/48", "::/0"]
+    words = [word for prefix in prefixes for word in ("--to", prefix)]
+    asked = [*space.enter, HOST, "tune", "plan", "--cc", "reno", *words, "--json"]
+    planned = json.loads(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
+    found = {row["id"]: row["to"] for row in planned["changes"] if row["kind"] == "route"}
+    way = ["via", "2001:db8:1::2", "dev", DEVICE]
+    assert found["route:inet6:2001:db8:3::/48"] == [prefixes[1], *way, "congctl", "reno"]
+    assert space.done("apply", plan=planned)["steps"] >= len(prefixes)
+    now = routes()
+    assert f"2001:db8:2::/48 via 2001:db8:1::2 dev {DEVICE} metric 1024 initcwnd 20 congctl" in now
+    assert f"2001:db8:3::/48 via 2001:db8:1::2 dev {DEVICE} proto static" in now
+    assert now.count("congctl reno") == len(prefixes)
+    assert space.done("verify")["so"]
+    assert not space.done("revert")["notes"]
+    assert routes() == before
+
+
 def other_wanted(whole: Json) -> str:
     return next(str(row["to"]) for row in whole["changes"] if row["target"] == CC)
 

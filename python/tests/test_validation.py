@@ -8,6 +8,7 @@ import doctest
 import json
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -23,6 +24,7 @@ from validation import (
     digest,
     explained,
     linux,
+    live_study,
     loss_by_engine,
     mutations,
     papers,
@@ -36,6 +38,7 @@ from narrows import _core
 from narrows.host import agreement as agree
 from narrows.host.agree import number
 from narrows.reference import agreement, record
+from narrows.reproduce.checks import experiments, misses
 from narrows.reproduce.published import Cell, Result, cells
 from narrows.runs.engines import SIM
 
@@ -455,6 +458,16 @@ def test_engines_side_by_side_have_a_column_each() -> None:
     assert lines[-2] == "No run of none: the kernel stopped."
 
 
+def test_programs_side_by_side_print_what_their_client_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = side_by_side.Pair(far=["server"], near=["client"], module="no_such_module")
+    assert side_by_side.client(pair, SIM) == ("not run, because no_such_module is not installed", 0)
+    monkeypatch.setattr(side_by_side, "client", lambda pair, _engine: (pair.near[-1], 1.5))
+    lines = list(side_by_side.programs({"Linux 6.12": SIM}))
+    assert "| curl | Linux 6.12 | http://far/page | 1.5 |" in lines
+
+
 def test_results_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--write"] if RENEW else []
     assert digest.main(arguments) == 0, capsys.readouterr().out
@@ -484,15 +497,91 @@ def test_the_same_seed_has_a_long_transfer_in_each_engine() -> None:
         assert sorted(own, key=lambda seed: own[seed])[-2:] == [1, 3]
 
 
+def test_the_sentences_about_random_loss_follow_from_the_runs() -> None:
+    slow = {1: 40.0, 2: 4.0, 3: 4.0}
+
+    def runs(engine: str, times: dict[int, float]) -> dict[tuple[str, str, int], float]:
+        return {(engine, "transfer-bbr", seed): time for seed, time in times.items()}
+
+    alike = runs("linux 6.12", slow) | runs("live", slow)
+    assert "not the live engine" in loss_by_engine._long(alike)
+    alone = runs("linux 6.12", dict.fromkeys(slow, 4.0)) | runs("live", slow)
+    assert "Some seeds have a long transfer in the live engine only." in loss_by_engine._long(alone)
+    grid = {("live", "grid-bbr-5-100", seed): float(seed) for seed in (1, 2, 3)}
+    assert loss_by_engine._runs(grid, "bbr", ["live"]) == "3 runs"
+    grid["sim", "grid-bbr-5-100", 1] = 3.1
+    assert loss_by_engine._runs(grid, "bbr", ["live", "sim"]) == "1 to 3 runs"
+    told = loss_by_engine._overlaps(grid, "bbr", ["live", "sim"])
+    assert told.endswith("in 1 of 1 cells.")
+    grid["sim", "grid-bbr-5-100", 1] = 3.2
+    assert loss_by_engine._overlaps(grid, "bbr", ["live", "sim"]).endswith("in 0 of 1 cells.")
+
+
+def test_the_page_of_the_live_study_is_that_of_its_runs() -> None:
+    text = live_study.written()
+    if RENEW:
+        live_study.PAGE.write_text(text, encoding="utf-8")
+    assert live_study.PAGE.read_text(encoding="utf-8") == text
+
+
+def test_stored_live_results_have_the_texts_of_their_experiments() -> None:
+    """A changed title or check needs another `python -m validation.sources --measure`."""
+    for one in json.loads(sources.LIVE.read_text(encoding="utf-8"))["experiments"]:
+        known = experiments()[one["experiment"]]
+        assert (one["title"], one["source"], one["setup"]) == (
+            known.title,
+            known.source,
+            known.setup,
+        )
+        assert [(c["id"], c["of"], c["published"]) for c in one["checks"]] == [
+            (c.id, c.of, c.published) for c in known.checks
+        ]
+
+
+def test_the_numbers_of_an_explanation_are_in_its_evidence() -> None:
+    number = re.compile(r"\d+(?:\.\d+)?")
+    for name in experiments():
+        for id_, miss in misses(name).items():
+            page = (ROOT / miss.evidence).read_text(encoding="utf-8").replace(",", "")
+            values = [float(one) for one in number.findall(page)]
+            for text in number.findall(miss.why):
+                step = 10 ** -len(text.partition(".")[2])
+                near = [value for value in values if abs(value - float(text)) <= step / 2 + 1e-9]
+                assert near, f"{name}.{id_}: {text} is not in {miss.evidence}"
+
+
+def test_a_reason_is_not_given_for_another_disagreement(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    claim = {
+        "of": "A", "published": "11", "unit": "s", "accept": [5.5, 22], "command": "narrows",
+        "figure": f"cell:{page}:live:BBR", "why": "Linux has it.", "side": "below", "seen": [4.0],
+    }  # fmt: skip
+    reasons = {}
+    for value in ("4.2", "6", "2", "40"):
+        page.write_text(f"| case | live |\n|---|---|\n| BBR | {value} |\n", encoding="utf-8")
+        row = sources.row(claim)
+        reasons[value] = (row.agrees, row.why)
+    assert reasons == {
+        "4.2": ("no", "Linux has it."),
+        "6": ("yes", ""),
+        "2": ("no", "not explained"),
+        "40": ("no", "not explained"),
+    }
+
+
 def test_no_value_of_narrows_is_written_by_hand() -> None:
     claims = tomllib.loads(sources.CLAIMS.read_text(encoding="utf-8"))
     for source in claims["source"]:
         for claim in source["claim"]:
             kind = claim["figure"].partition(":")[0]
-            assert kind in {"reproduced", "live", "ratio", "cell", "none"}
+            assert kind in {"reproduced", "live", "ratio", "cell", "word", "none"}
             allowed = {"of", "figure", "why"}
             if kind in {"ratio", "cell"}:
-                allowed |= {"published", "accept", "unit", "command"}
+                allowed |= {"published", "accept", "unit", "command", "side", "seen"}
+                # A reason of such a row applies to a side and a range.
+                assert ("why" in claim) == ("side" in claim) == ("seen" in claim), claim["of"]
+            if kind == "word":
+                allowed |= {"published", "accept", "command"}
             if kind == "none":
-                allowed |= {"agrees", "command"}
+                allowed |= {"agrees", "command", "published"}
             assert set(claim) <= allowed, claim["of"]

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from conftest import NARROWS
 
+from narrows import _core
 from narrows.host.live import HOST
-from narrows.tune.facts import release
 
 HERE = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="utf-8").strip()
 OTHER = "reno" if HERE != "reno" else "cubic"
@@ -55,7 +55,8 @@ def run(
 
 @pytest.fixture(autouse=True)
 def able() -> None:
-    here = release(Path("/proc/sys/kernel/osrelease").read_text(encoding="utf-8"))
+    text = Path("/proc/sys/kernel/osrelease").read_text(encoding="utf-8")
+    here = _core.kernel_release(text)
     if here is None or here < (5, 9):
         pytest.skip("this kernel cannot give a socket to a program: it needs Linux 5.9")
     tried = run("true")

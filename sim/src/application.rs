@@ -21,6 +21,7 @@ use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind, CongestionControl};
 use narrows_core::metrics::{MOST_CONNECTIONS, WorkloadMetrics};
 use narrows_core::net::{FAR, NEAR, Port};
+use narrows_core::packet::Ip;
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::Params;
 use narrows_core::rng::Rng;
@@ -29,7 +30,7 @@ use narrows_core::tcp::wire::{AckMarks, AckSegment};
 use narrows_core::tcp::{Config, EcnUse, Info, Receiver, Sender};
 use narrows_core::units::{Bytes, Span, Time};
 use narrows_core::workload::{
-    self, Action, Conn, DATAGRAM_HEADERS, Event, Setting, Side, Workload,
+    self, Action, Conn, Event, Setting, Side, Workload, datagram_headers,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -185,6 +186,7 @@ impl Applications {
             from: (Time::ZERO + scenario.warmup).max(start),
             end: Time::ZERO + end,
             datagram: scenario.datagram_of(flow),
+            ip: flow.ip,
         };
         self.applications.push(Application {
             flow: number,
@@ -196,6 +198,7 @@ impl Applications {
                 kernel,
                 gso,
                 mss,
+                ip: flow.ip,
                 seed: 0,
             },
             config: config.under(kind.signals(), flow.ecn).into(),
@@ -207,7 +210,7 @@ impl Applications {
                 Direction::Down => NEAR,
                 Direction::Up => FAR,
             },
-            label: Label::new(flow.dscp, flow.host, scenario.path.nat),
+            label: Label::new(flow.dscp, flow.host, scenario.path.nat, flow.ip),
             running: false,
             slots: Vec::new(),
             closed: Totals::default(),
@@ -336,7 +339,7 @@ impl Applications {
         } else {
             Side::Server
         };
-        let bytes = packet.size().get() as u16 - DATAGRAM_HEADERS;
+        let bytes = packet.size().get() as u16 - datagram_headers(packet.ip());
         if at == Side::Client && !self.over {
             of.delivered += u64::from(bytes);
         }
@@ -637,8 +640,8 @@ impl Applications {
                 of.closed.datagrams += u64::from(bytes);
                 datapath.observer.packets.pings += 1;
                 let flow = DATAGRAM | app as u32;
-                let packet =
-                    Packet::datagram(flow, port == NEAR, number, now, bytes + DATAGRAM_HEADERS);
+                let frame = bytes + datagram_headers(Ip::V4);
+                let packet = Packet::datagram(flow, port == NEAR, number, now, frame);
                 let way = (port, of.label);
                 datapath
                     .nic(now, flow, way)

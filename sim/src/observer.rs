@@ -8,7 +8,7 @@ use narrows_core::engine::{self, sender_port};
 use narrows_core::net::{NEAR, Port};
 use narrows_core::packet::{Ack, Packet as _};
 use narrows_core::scenario::Scenario;
-use narrows_core::workload::DATAGRAM_HEADERS;
+use narrows_core::workload::datagram_headers;
 
 /// The observer of a simulated network.
 pub(crate) type Observer = engine::Observer<Packets>;
@@ -105,10 +105,11 @@ impl engine::Packets<Packet> for Packets {
             number if is_application(number) => self.owners.endpoints(number),
             number => Endpoints::of(number, sender),
         };
+        let endpoints = endpoints.over(packet.ip());
         let payload = packet
             .size()
             .get()
-            .saturating_sub(u64::from(DATAGRAM_HEADERS)) as u16;
+            .saturating_sub(u64::from(datagram_headers(packet.ip()))) as u16;
         let dscp = packet.dscp();
         match packet.kind() {
             Kind::Data => capture::segment(endpoints, dscp, &self.headers.segment(packet), head),

@@ -94,7 +94,7 @@ impl Transports {
             flow,
             ends: [open(Role::Sender)?, open(Role::Receiver)?],
             port: sender_port(spec),
-            label: Label::new(spec.dscp, spec.host, scenario.path.nat),
+            label: Label::new(spec.dscp, spec.host, scenario.path.nat, spec.ip),
             headers: kind.headers,
             size: spec.size.map(|size| size.get()),
             running: false,

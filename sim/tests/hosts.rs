@@ -254,6 +254,7 @@ fn pings_wait_in_the_host_too() {
         spacing: Default::default(),
         dscp: 0,
         host: 0,
+        ip: Default::default(),
         station: None,
         route: None,
         section: Default::default(),

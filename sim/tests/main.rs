@@ -13,6 +13,7 @@ mod flows;
 mod golden;
 mod hosts;
 mod htb;
+mod ip;
 mod lookahead;
 mod named_hosts;
 mod pictures;

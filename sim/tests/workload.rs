@@ -569,6 +569,7 @@ fn gaps_between_arrivals_are_exponential() {
         from: Time::ZERO,
         end: Time::MAX,
         datagram: MOST_DATAGRAM,
+        ip: Default::default(),
     };
     let params = narrows_core::param::Params::defaults(kind.params);
     let mut app = (kind.make)(&params, setting);

@@ -53,6 +53,7 @@ pub mod xcp;
 pub mod yeah;
 
 use crate::kernel::Kernel;
+use crate::packet::Ip;
 use crate::packet::{Congestion, Feedback};
 use crate::param::{Param, Params};
 use crate::transport::{EcnUse, Gso, MSS, Signals, State};
@@ -518,6 +519,8 @@ pub struct Host {
     pub gso: Gso,
     /// Payload of a full segment of the flow, in bytes (Linux: `mss_cache`).
     pub mss: u32,
+    /// The version of IP of the flow.
+    pub ip: Ip,
     /// Seed of the congestion control's random choices; every flow has a different one.
     pub seed: u64,
 }
@@ -529,6 +532,7 @@ impl Default for Host {
             kernel: Kernel::default(),
             gso: Gso::On,
             mss: MSS,
+            ip: Ip::V4,
             seed: 1,
         }
     }

@@ -185,6 +185,7 @@ fn transfers(scenario: &Scenario, flows: &[FlowMetrics]) -> TransferSamples {
                 (Direction::Down, None) => path.rate_mbit,
                 (Direction::Up, None) => path.reverse_mbit.unwrap_or(f64::INFINITY),
             },
+            ip: spec.ip,
         };
         if let Some(size) = spec.size {
             let at = super::start(scenario, spec).as_s();

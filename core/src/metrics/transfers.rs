@@ -8,12 +8,9 @@
 //! complete when the client has read the last byte. The shortest completion time of such a transfer
 //! therefore includes one and a half round trips.
 
+use crate::packet::Ip;
+use crate::transport::{HEADERS, MSS};
 use alloc::vec::Vec;
-
-/// Payload of a full packet, bytes.
-const PAYLOAD: u64 = 1448;
-/// Ethernet, IP and TCP headers with timestamps, bytes.
-const HEADERS: u64 = 66;
 
 /// Columns of transfers.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -39,12 +36,15 @@ pub struct Empty {
     pub rtt_s: f64,
     /// Rate of the path in Mbit/s; infinite if no hop limits it, NaN if it is unknown.
     pub rate_mbit: f64,
+    /// The version of IP.
+    pub ip: Ip,
 }
 
 impl Empty {
     /// The completion time of a transfer of this size, in seconds.
     pub fn takes_s(&self, bytes: u64) -> f64 {
-        let wire = bytes + HEADERS * bytes.div_ceil(PAYLOAD);
+        let longer = u64::from(self.ip.beyond_v4());
+        let wire = bytes + (HEADERS + longer) * bytes.div_ceil(u64::from(MSS) - longer);
         self.round_trips * self.rtt_s + wire as f64 * 8e-6 / self.rate_mbit
     }
 }
@@ -70,9 +70,17 @@ mod tests {
             round_trips: 2.0,
             rtt_s: 0.04,
             rate_mbit: 12.112,
+            ip: Ip::V4,
         };
         // One full packet takes 1 ms at this rate.
         assert!((empty.takes_s(1448) - 0.081).abs() < 1e-12);
+        // Over IPv6, the same bytes need a second packet.
+        let six = Empty {
+            ip: Ip::V6,
+            ..empty
+        };
+        assert!((six.takes_s(1428) - 0.081).abs() < 1e-12);
+        assert!((six.takes_s(1448) - 0.081 - 106.0 / 1514e3).abs() < 1e-12);
         let mut rows = TransferSamples::default();
         rows.push(1.0, 0, 1448, 0.162, &empty);
         rows.push(2.0, 0, 1448, f64::NAN, &empty);

@@ -111,6 +111,10 @@ const fn cc(name: &'static str, common: bool) -> CongestionControl {
     CongestionControl { name, common }
 }
 
+/// The congestion controls that request pacing, including those that no released kernel has. The
+/// list does not need their code, which the program for routers therefore lacks.
+pub const PACED: [&str; 7] = ["bbr", "bbr2", "bbr3", "copa", "prague", "remy", "timely"];
+
 /// The congestion controls of Linux, the common ones first. Versions 2 and 3 of BBR are not part of
 /// a released kernel; `bbr` is version 1.
 pub const CONGESTION_CONTROLS: &[CongestionControl] = &[
@@ -392,6 +396,9 @@ mod tests {
         for cc in CONGESTION_CONTROLS {
             let model = crate::cc::KINDS.iter().any(|kind| kind.name == cc.name);
             assert!(model, "{}", cc.name);
+        }
+        for kind in crate::cc::KINDS {
+            assert_eq!(kind.paced(), PACED.contains(&kind.name), "{}", kind.name);
         }
     }
 

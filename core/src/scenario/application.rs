@@ -6,9 +6,10 @@ use super::model::Offer;
 use super::parse::Known;
 use super::read::Section;
 use super::write::quote;
+use crate::packet::Ip;
 use crate::param::{Params, Refusal, Value};
 use crate::units::{Bytes, format_bytes};
-use crate::workload::{IP_UDP, KINDS, WorkloadKind, find};
+use crate::workload::{KINDS, UDP, WorkloadKind, find};
 
 /// The workload of a flow, if it has one. `None` after an error. If there is no `reverse` direction
 /// but the workload needs one, the error has the given problem and corrected line.
@@ -83,6 +84,7 @@ pub(super) fn fits(
     out: &mut Collector<'_>,
     s: &Section<'_>,
     workload: &Choice,
+    ip: Ip,
     most: u16,
 ) -> Option<()> {
     let kind = find(&workload.kind).filter(|kind| kind.is_udp(&workload.params));
@@ -96,7 +98,10 @@ pub(super) fn fits(
     let fix = quote(&format_bytes(Bytes::new(u64::from(most))));
     let refusal = Refusal {
         param: "packet",
-        problem: alloc::format!("exceeds the mtu of its hosts minus {IP_UDP}B of headers"),
+        problem: alloc::format!(
+            "exceeds the mtu of its hosts minus {}B of headers",
+            ip.header() + UDP
+        ),
         fix,
     };
     out.refuse_param(&f, &offer(kind), refusal);

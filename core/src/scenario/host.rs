@@ -10,6 +10,7 @@ use super::value::{Node, Table, Value};
 use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{Buffer, Choice, Link, hop};
 use crate::kernel::{self, Kernel, Rule, TABLE};
+use crate::packet::Ip;
 use crate::param::{self, Params};
 use crate::queue::pfifo_fast;
 use crate::tcp::rtt::RTO_MIN_US;
@@ -121,8 +122,8 @@ impl Default for HostSpec {
     }
 }
 
-/// Headers of IP and TCP without options, bytes.
-const IP_TCP: u64 = 40;
+/// TCP header without options, bytes.
+const TCP: u64 = 20;
 /// Minimum and maximum buffer of a host.
 const LEAST: Bytes = Bytes::new(4096);
 const MOST: Bytes = Bytes::new(1 << 31);
@@ -196,14 +197,15 @@ impl HostSpec {
                 Some(param::Value::Span(least)) => least.as_us() as u32,
                 _ => RTO_MIN_US as u32,
             },
-            mss: self.mss(),
-            peer_mss: self.mss(),
+            mss: self.mss(Ip::V4),
+            peer_mss: self.mss(Ip::V4),
             timestamps: self.switch("timestamps", true),
             quick_ack: self.quickack(),
             delayed_ack_max: match self.keys.get("delayed_ack_max") {
                 Some(param::Value::Span(most)) => *most,
                 _ => d.delayed_ack_max,
             },
+            ip: d.ip,
         }
     }
 
@@ -228,11 +230,10 @@ impl HostSpec {
     pub fn mtu(&self) -> u64 {
         self.size("mtu").unwrap_or(u64::from(USUAL_MTU))
     }
-    /// The maximum segment size that the host announces, bytes.
-    pub fn mss(&self) -> u32 {
-        let mtu = self.mtu();
-        self.size("mss")
-            .map_or(mtu - IP_TCP, |mss| mss.min(mtu - IP_TCP)) as u32
+    /// The maximum segment size that the host announces over this version of IP, bytes.
+    pub fn mss(&self, ip: Ip) -> u32 {
+        let most = self.mtu() - u64::from(ip.header()) - TCP;
+        self.size("mss").map_or(most, |mss| mss.min(most)) as u32
     }
     /// The first key of this host that changes its segments or ACKs, if there is one.
     pub fn unusual(&self) -> Option<&'static str> {
@@ -337,7 +338,7 @@ impl HostSpec {
 
     /// Rejects values that contradict each other.
     fn check(&self, out: &mut Collector<'_>, s: &Section<'_>, own: &Table) -> Option<()> {
-        let most = self.mtu() - IP_TCP;
+        let most = self.mtu() - u64::from(Ip::V4.header()) - TCP;
         let f = s.field("mss");
         let text = format_bytes(Bytes::new(most));
         let problem = format!("exceeds the mtu minus 40B of headers, which is {text}");

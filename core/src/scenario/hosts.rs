@@ -18,8 +18,9 @@ use super::write::{Entries, key, put, quote};
 use super::{Direction, FlowSpec, HostSpec, Scenario};
 use crate::cc::Need;
 use crate::kernel::Kernel;
+use crate::packet::Ip;
 use crate::tcp::{Config, EcnMode, USUAL_MSS};
-use crate::workload::IP_UDP;
+use crate::workload::UDP;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -126,8 +127,8 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
 }
 
 /// The largest UDP payload of a packet between two hosts, bytes.
-fn largest_datagram(sender: &HostSpec, receiver: &HostSpec) -> u16 {
-    sender.mtu().min(receiver.mtu()) as u16 - IP_UDP
+fn largest_datagram(sender: &HostSpec, receiver: &HostSpec, ip: Ip) -> u16 {
+    sender.mtu().min(receiver.mtu()) as u16 - ip.header() - UDP
 }
 
 impl Hosts {
@@ -184,16 +185,17 @@ impl Hosts {
     }
     /// The largest UDP payload of a packet between the hosts of a flow, bytes. `None` after an
     /// error.
-    pub fn datagram(&self, [sender, receiver]: [Option<u8>; 2]) -> Option<u16> {
-        Some(largest_datagram(self.of(sender)?, self.of(receiver)?))
+    pub fn datagram(&self, [sender, receiver]: [Option<u8>; 2], ip: Ip) -> Option<u16> {
+        Some(largest_datagram(self.of(sender)?, self.of(receiver)?, ip))
     }
-    /// Rejects a congestion control that needs the default segment size and timestamps (the packets
-    /// carry its congestion header) with hosts that change them.
+    /// Rejects a congestion control that needs the default segment size and timestamps, with hosts
+    /// or a version of IP that change them. The packets carry its congestion header.
     pub fn segments(
         &self,
         out: &mut Collector<'_>,
         s: &Section<'_>,
         ends: [Option<u8>; 2],
+        ip: Ip,
         needs: &[Need],
     ) -> Option<()> {
         let unusual = |host: &HostSpec| {
@@ -201,11 +203,17 @@ impl Hosts {
             !config.timestamps || config.mss != USUAL_MSS
         };
         let hosts = ends.iter().filter_map(|end| self.of(*end));
-        if !needs.contains(&Need::Feedback) || !hosts.into_iter().any(unusual) {
+        if !needs.contains(&Need::Feedback) {
             return Some(());
         }
-        let problem = "needs the default segment size and timestamps; remove mtu, mss and \
-                       timestamps of its hosts";
+        let problem = if ip == Ip::V6 {
+            "needs the default segment size; remove ip = 6 of its flow"
+        } else if hosts.into_iter().any(unusual) {
+            "needs the default segment size and timestamps; remove mtu, mss and timestamps of its \
+             hosts"
+        } else {
+            return Some(());
+        };
         out.refuse(&s.field("cc")?, problem, Fix::Value(quote("cubic")));
         None
     }
@@ -285,7 +293,7 @@ impl Scenario {
     }
     /// The largest UDP payload of a packet between the hosts of a flow, bytes.
     pub fn datagram_of(&self, flow: &FlowSpec) -> u16 {
-        largest_datagram(self.sender_of(flow), self.receiver_of(flow))
+        largest_datagram(self.sender_of(flow), self.receiver_of(flow), flow.ip)
     }
     /// The configurations of the sender's and the receiver's end of a flow, after their handshake.
     pub fn ends_of(&self, flow: &FlowSpec) -> [Config; 2] {
@@ -304,6 +312,10 @@ impl Scenario {
             config
         });
         sender.kernel = self.kernel_of(flow);
+        for (config, number) in [(&mut sender, flow.sender), (&mut receiver, flow.receiver)] {
+            config.ip = flow.ip;
+            config.mss = self.host_of(number).mss(flow.ip);
+        }
         Config::negotiate(&mut sender, &mut receiver);
         [sender, receiver]
     }

@@ -44,6 +44,7 @@ pub mod error;
 mod hop;
 mod host;
 mod hosts;
+mod ip;
 pub mod keys;
 pub mod likeness;
 mod links;
@@ -80,6 +81,7 @@ use crate::net::wifi::LEVELS;
 pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};
 pub use crate::param::Choice;
 
+use crate::packet::Ip;
 use crate::param::Params;
 use crate::tcp::EcnNegotiation;
 use crate::units::{Bytes, Span};
@@ -149,6 +151,8 @@ pub struct FlowSpec {
     /// Number of the flow's far host, from 1; 0 is the common host of all flows and probes without
     /// the key `host`.
     pub host: u8,
+    /// The version of IP.
+    pub ip: Ip,
     /// The number in [`Scenario::hosts`] of the host that sends the data; `None` for a host without
     /// a name.
     pub sender: Option<u8>,
@@ -248,6 +252,8 @@ pub struct ProbeSpec {
     /// Number of the far host that responds, from 1; 0 is the common host of all flows and probes
     /// without the key `host`.
     pub host: u8,
+    /// The version of IP.
+    pub ip: Ip,
     /// The responding station, with a Wi-Fi.
     pub station: Option<u8>,
     /// The route of its packets, in a network of links.

@@ -7,6 +7,7 @@ use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
 use super::host;
 use super::hosts::{self, Hosts};
+use super::ip;
 use super::keys;
 use super::links::{self, Routes};
 use super::model::{Offer, of_kernel};
@@ -22,6 +23,7 @@ use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, Scenario, SectionNumber};
 use crate::cc::Need;
 use crate::kernel::{Kernel, Rule};
+use crate::packet::Ip;
 use crate::packet::Packet;
 use crate::param::{Choice, Param, Params, Refusal, no_check};
 use crate::registry::Registry;
@@ -644,12 +646,14 @@ fn flow(
     let ends = hosts.ends(out, s, direction);
     let [sender, receiver] = ends.unwrap_or_default();
     let (spec, host_ecn) = (hosts.of(sender), hosts.ecn(sender, receiver));
-    if let (Some(Some(workload)), Some(most)) = (&workload, hosts.datagram([sender, receiver])) {
-        application::fits(out, s, workload, most)?;
+    let ip = optional(s.field("ip"), Ip::V4, |f| ip::read(out, &f))?;
+    let largest = hosts.datagram([sender, receiver], ip);
+    if let (Some(Some(workload)), Some(most)) = (&workload, largest) {
+        application::fits(out, s, workload, ip, most)?;
     }
     if let (Some(cc), None) = (&cc, transport) {
         let needs = known.needs_of(&cc.kind);
-        hosts.segments(out, s, [sender, receiver], needs)?;
+        hosts.segments(out, s, [sender, receiver], ip, needs)?;
     }
     if let (Some(cc), Some(like), Some(host), None) = (&cc, &like, spec, transport) {
         available(out, s, known, (cc, like.as_deref()), host)?;
@@ -702,6 +706,7 @@ fn flow(
         direction,
         dscp: dscp?,
         host: host?,
+        ip,
         ecn: ecn?,
         sender,
         receiver,

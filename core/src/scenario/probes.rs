@@ -2,12 +2,14 @@
 
 use super::dscp;
 use super::error::{Collector, Fix};
+use super::ip;
 use super::links::Routes;
 use super::parse::{optional, sections};
 use super::read::Section;
 use super::schema::Values;
 use super::wifi::{self, Written};
 use super::{ProbeKind, ProbeSpec, SectionNumber, Spacing};
+use crate::packet::Ip;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -45,8 +47,9 @@ pub(super) fn probes(
             let mut values = out.values(s);
             let dscp = optional(s.field("dscp"), dscp::USUAL, |f| dscp::read(out, &f));
             let host = far_host(out, s, &mut values, wifi.is_some());
+            let ip = optional(s.field("ip"), Ip::V4, |f| ip::read(out, &f));
             let stations = wifi::stations(out, s, wifi)?.into_iter();
-            let (dscp, host, chosen) = (dscp?, host?, chosen?);
+            let (dscp, host, ip, chosen) = (dscp?, host?, ip?, chosen?);
             let route = chosen.for_one(&format!("ping{number}"), routes.seed);
             let kind = values.word("kind", &[("ping", ProbeKind::Ping)]);
             let interval = values.take("interval");
@@ -58,6 +61,7 @@ pub(super) fn probes(
                 spacing,
                 dscp,
                 host,
+                ip,
                 station,
                 route: route.clone(),
                 section: SectionNumber(number),

@@ -10,9 +10,10 @@ use crate::registry::endpoint::Kind;
 use alloc::format;
 
 /// Keys of Linux's TCP and of its applications.
-const OF_TCP: [(&str, &str); 2] = [
+const OF_TCP: [(&str, &str); 3] = [
     ("workload", "only the TCP of narrows supports workloads"),
     ("like", "it is no part of Linux"),
+    ("ip", "transports use IPv4"),
 ];
 /// Maximum number of characters of a transport's name.
 const MOST_NAME: usize = 64;

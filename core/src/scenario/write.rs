@@ -5,6 +5,7 @@ use super::dscp;
 use super::ecn;
 use super::hop::path_node;
 use super::hosts;
+use super::ip;
 use super::links;
 use super::nested;
 use super::schema::OfKey;
@@ -88,6 +89,7 @@ impl Scenario {
                     put(&mut e, "dscp", dscp::node(p.dscp));
                 }
                 write_some(&mut e, "host", &Some(p.host).filter(|host| *host > 0));
+                ip::put(&mut e, p.ip);
                 self.put_station(&mut e, p.station);
                 links::put_route(&mut e, &self.path, p.route.as_deref());
                 put_all(&mut e, &p.keys);
@@ -151,6 +153,7 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
         put(&mut e, "dscp", dscp::node(flow.dscp));
     }
     write_some(&mut e, "host", &Some(flow.host).filter(|host| *host > 0));
+    ip::put(&mut e, flow.ip);
     if let Some(like) = &flow.like {
         put(&mut e, "like", Node::string(like.clone()));
     }

@@ -30,6 +30,7 @@ pub use receiver::Receiver;
 pub use sender::Sender;
 
 use crate::kernel::{Kernel, Rule};
+use crate::packet::Ip;
 use crate::transport::{Signals, TIMESTAMPS};
 use crate::units::{Bytes, Rate, Span};
 
@@ -94,6 +95,8 @@ pub struct Config {
     pub quick_ack: bool,
     /// The longest delay of an ACK (`icsk_delack_max`).
     pub delayed_ack_max: Span,
+    /// The version of IP.
+    pub ip: Ip,
 }
 
 /// The maximum segment size of an MTU of 1500 bytes, with the space of all TCP options.
@@ -130,6 +133,7 @@ impl Default for Config {
             timestamps: true,
             quick_ack: false,
             delayed_ack_max: DELAYED_ACK_MAX,
+            ip: Ip::V4,
         }
     }
 }

@@ -4,7 +4,7 @@
 /// timestamp option.
 pub const MSS: u32 = 1448;
 
-/// Header bytes of a segment: Ethernet, IP and TCP headers with the timestamp option.
+/// Header bytes of a segment: Ethernet, IPv4 and TCP headers with the timestamp option.
 pub const HEADERS: u64 = 66;
 
 /// MTU of Ethernet, bytes.
@@ -111,7 +111,7 @@ impl TcpOptions {
             TcpOptions::Other(shape) => shape.has_accecn(),
         }
     }
-    /// Header bytes of a segment.
+    /// Header bytes of a segment over IPv4.
     #[inline]
     pub const fn headers(self) -> u64 {
         match self {

@@ -13,6 +13,12 @@ use alloc::vec::Vec;
 /// The collector: a POSIX shell script that only reads a host, and prints what it read.
 pub const SCRIPT: &str = include_str!("collect.sh");
 
+/// Time within which the collector must end, s.
+pub const PATIENCE_S: u64 = 120;
+/// Size limit of the collector's text, bytes. The number of lines of each section is limited; even
+/// 64 namespaces with 2000 connections each need less.
+pub const MOST_BYTES: u64 = 64 << 20;
+
 /// Version of the format of the collector's text.
 const VERSION: &str = "1";
 

@@ -29,15 +29,14 @@ pub mod routes;
 pub mod shaper;
 pub mod text;
 
-use crate::cc;
+use crate::registry::linux::PACED;
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
 
 /// Whether a congestion control requests pacing.
 fn is_paced(name: &str) -> bool {
-    let kind = cc::KINDS.iter().find(|kind| kind.name == name);
-    kind.is_some_and(cc::CcKind::paced)
+    PACED.contains(&name)
 }
 
 /// The parts, joined with commas and with `and` before the last part.

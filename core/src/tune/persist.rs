@@ -3,6 +3,7 @@
 
 use super::facts::{Facts, Interface};
 use super::ordered::Ordered;
+use super::routes::replacement;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -168,7 +169,6 @@ pub fn route_file(facts: &Facts, family: &str, words: &[String]) -> Option<File>
         }
         return Some(drop_in(name, &text));
     }
-    let version = if family == "inet" { "-4" } else { "-6" };
-    let command = format!("ip {version} route replace {}\n", words.join(" "));
+    let command = replacement(family, words) + "\n";
     facts.is_openwrt().then(|| hotplug(device, &command))
 }

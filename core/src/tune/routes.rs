@@ -125,6 +125,12 @@ pub fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// The command that creates or changes a route with these words.
+pub fn replacement(family: &str, words: &[String]) -> String {
+    let version = if family == "inet" { "-4" } else { "-6" };
+    format!("ip {version} route replace {}", words.join(" "))
+}
+
 /// The words of a route without those that a new route must not contain.
 pub fn stripped(words: &[String]) -> Vec<String> {
     let (mut kept, mut skip) = (Vec::new(), 0);

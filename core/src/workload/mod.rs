@@ -56,6 +56,7 @@ mod web;
 
 use crate::metrics::WorkloadMetrics;
 use crate::packet::Ecn;
+use crate::packet::Ip;
 use crate::param::{Param, Params, Refusal};
 use crate::transport::{MOST_MTU, USUAL_MTU};
 use crate::units::Time;
@@ -150,17 +151,22 @@ pub enum Action {
     },
 }
 
-/// Maximum UDP payload of a packet with the MTU of Ethernet, 1472 bytes.
-pub const MOST_DATAGRAM: u16 = USUAL_MTU - IP_UDP;
+/// Maximum UDP payload of an IPv4 packet with the MTU of Ethernet, 1472 bytes.
+pub const MOST_DATAGRAM: u16 = USUAL_MTU - Ip::V4.header() - UDP;
 
-/// Maximum UDP payload of a packet with the largest MTU of a host.
-pub const LARGEST_DATAGRAM: u16 = MOST_MTU - IP_UDP;
+/// Maximum UDP payload of an IPv4 packet with the largest MTU of a host.
+pub const LARGEST_DATAGRAM: u16 = MOST_MTU - Ip::V4.header() - UDP;
 
-/// IP and UDP headers, bytes.
-pub const IP_UDP: u16 = 28;
+/// UDP header, bytes.
+pub const UDP: u16 = 8;
+
+/// Ethernet header, bytes.
+const ETHERNET: u16 = 14;
 
 /// Ethernet, IP and UDP headers, bytes.
-pub const DATAGRAM_HEADERS: u16 = 42;
+pub const fn datagram_headers(ip: Ip) -> u16 {
+    ETHERNET + ip.header() + UDP
+}
 
 /// Both applications of a flow, as one state machine.
 pub trait Workload: Send {
@@ -186,6 +192,8 @@ pub struct Setting {
     pub end: Time,
     /// Maximum UDP payload of a packet, bytes.
     pub datagram: u16,
+    /// The version of IP.
+    pub ip: Ip,
 }
 
 /// A kind of workload.

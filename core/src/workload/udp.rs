@@ -17,7 +17,7 @@
 use super::draw::{Sizes, exponential};
 use super::stream::Stream;
 use super::{
-    Action, DATAGRAM_HEADERS, Event, LARGEST_DATAGRAM, Setting, Side, Workload, WorkloadKind,
+    Action, Event, LARGEST_DATAGRAM, Setting, Side, Workload, WorkloadKind, datagram_headers,
     datagrams,
 };
 use crate::metrics::WorkloadMetrics;
@@ -154,7 +154,7 @@ pub const POISSON: WorkloadKind = WorkloadKind {
             name: "sizes",
             kind: Kind::Word(&["fixed", "exponential", EXPONENTIAL_FRAMES]),
             help: "distribution of the UDP payload, whose mean is packet; exponential_frames: of \
-                the frames on the wire, whose mean is packet plus 42B",
+                the frames on the wire, whose mean is packet plus 42B of headers (ip = 6: 62B)",
             source: "",
         },
     ],
@@ -166,7 +166,7 @@ pub const POISSON: WorkloadKind = WorkloadKind {
         let mean = packet.get() as f64;
         let word = params.word("sizes");
         let headers = if word == EXPONENTIAL_FRAMES {
-            u64::from(DATAGRAM_HEADERS)
+            u64::from(datagram_headers(setting.ip))
         } else {
             0
         };

@@ -27,11 +27,12 @@ use crate::netns::Space;
 use crate::sys::clock::Clock;
 use crate::sys::{self, Epoll};
 use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, WorkloadMetrics};
+use narrows_core::scenario::FlowSpec;
 use narrows_core::tcp::Info;
 use narrows_core::units::{Span, Time};
 use narrows_core::workload::{Action, Conn, Event, MOST_DATAGRAM, Setting, Side, Workload};
 use std::collections::{HashMap, VecDeque};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,12 +64,12 @@ pub struct Spec {
     /// The hosts of server and client, as indices in the list of namespaces.
     pub hosts: [usize; 2],
     /// The source addresses of connections that server and client open; the port is 0 (any).
-    pub from: [SocketAddrV4; 2],
+    pub from: [SocketAddr; 2],
     /// The addresses at which server and client listen.
-    pub at: [SocketAddrV4; 2],
+    pub at: [SocketAddr; 2],
     /// The addresses of the datagram sockets at server and client. Most workloads use datagrams
     /// only for DNS lookups.
-    pub datagrams: [SocketAddrV4; 2],
+    pub datagrams: [SocketAddr; 2],
     /// The DSCP of the flow's packets.
     pub dscp: u8,
     /// The start of the flow.
@@ -81,12 +82,13 @@ pub struct Spec {
 
 impl Spec {
     /// The environment of a workload: its seed, and the period that its metrics cover.
-    pub fn setting(seed: u64, warmup: Span, start: Span, end: Time) -> Setting {
+    pub fn setting(seed: u64, warmup: Span, flow: &FlowSpec, end: Time) -> Setting {
         Setting {
             seed,
-            from: Time::ZERO + warmup.max(start),
+            from: Time::ZERO + warmup.max(flow.start),
             end,
-            datagram: MOST_DATAGRAM,
+            datagram: MOST_DATAGRAM - flow.ip.beyond_v4(),
+            ip: flow.ip,
         }
     }
 }
@@ -448,7 +450,7 @@ impl<'s> Applications<'s> {
         let spec = &self.all[number].spec;
         let doing = HostError::failed("the socket of a connection");
         let made = || {
-            let socket = sys::tcp(SocketAddrV4::new(*spec.from[side].ip(), 0))?;
+            let socket = sys::tcp(SocketAddr::new(spec.from[side].ip(), 0))?;
             prepared(&socket, spec)?;
             sys::connect(&socket, spec.at[1 - side])?;
             let port = sys::socket::local(&socket)?.port();

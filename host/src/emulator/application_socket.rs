@@ -7,7 +7,7 @@ use crate::error::HostError;
 use crate::sys;
 use narrows_core::tcp::Info;
 use narrows_core::workload::Conn;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
 /// The kind of a socket.
@@ -63,7 +63,7 @@ pub fn prepared(socket: &OwnedFd, spec: &Spec) -> std::io::Result<()> {
 
 /// Opens the listening socket of a flow at a side.
 pub fn listening(spec: &Spec, side: usize) -> std::io::Result<OwnedFd> {
-    let listener = sys::socket::listen(spec.at[side].into())?;
+    let listener = sys::socket::listen(spec.at[side])?;
     // An accepted socket has the congestion control of its listening socket.
     sys::choose_cc(&listener, &spec.cc)?;
     sys::set_dscp(&listener, spec.dscp)?;
@@ -71,7 +71,7 @@ pub fn listening(spec: &Spec, side: usize) -> std::io::Result<OwnedFd> {
 }
 
 /// A datagram socket between two addresses.
-pub fn datagrams(at: SocketAddrV4, to: SocketAddrV4, dscp: u8) -> std::io::Result<UdpSocket> {
+pub fn datagrams(at: SocketAddr, to: SocketAddr, dscp: u8) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
     socket.connect(to)?;

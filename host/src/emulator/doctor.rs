@@ -27,7 +27,7 @@ use narrows_core::scenario::Spacing;
 use narrows_core::units::{Span, Time};
 use serde_json::{Value, json};
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -386,11 +386,11 @@ fn stolen_time() -> f64 {
 
 /// Measures the RTT of pings between two hosts that a loop connects by copying packets.
 fn forwarder() -> Result<Finding, HostError> {
-    let at = |n| Ipv4Addr::new(10, 0, 0, n);
+    let at = |n| IpAddr::from([10, 0, 0, n]);
     let spec = |own, other| SpaceSpec {
-        addresses: vec![at(own).into()],
+        addresses: vec![at(own)],
         peers: vec![Peer {
-            address: at(other).into(),
+            address: at(other),
             metrics: RouteMetrics {
                 iw: 10,
                 ecn: false,
@@ -405,8 +405,8 @@ fn forwarder() -> Result<Finding, HostError> {
     let ping = [Pinging {
         departures: Departures::new(Span::ms(5), Spacing::Constant, Rng::default()),
         dscp: 0,
-        from: SocketAddrV4::new(at(1), 8000),
-        to: SocketAddrV4::new(at(2), 7000),
+        from: SocketAddr::new(at(1), 8000),
+        to: SocketAddr::new(at(2), 7000),
     }];
     let stop = AtomicBool::new(false);
     let failed = || {

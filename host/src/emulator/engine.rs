@@ -24,6 +24,7 @@ use narrows_core::metrics::{
     WorkloadMetrics,
 };
 use narrows_core::net::{FAR, NEAR, Port};
+use narrows_core::packet::Ip;
 use narrows_core::param::{self, Choice};
 use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
@@ -32,7 +33,7 @@ use narrows_core::scenario::{Direction, FlowSpec, HostSpec, Scenario};
 use narrows_core::tcp::{EcnMode, EcnNegotiation, Gso, Pacing};
 use narrows_core::units::{Span, Time};
 use narrows_core::workload;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::Path as FilePath;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,15 +55,14 @@ const AHEAD: Span = Span::ms(20);
 /// Interval between two checks whether all flows and pings have ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The IPv4 address of the host at a port of the network. Each host has two; with `ecn`, the one
-/// whose route negotiates ECN.
-pub(crate) fn address(port: Port, ecn: bool) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
-}
-
-/// The IPv6 address of the host at a port, which only hosts of a shell have.
-pub(crate) fn address6(port: Port, ecn: bool) -> Ipv6Addr {
-    Ipv6Addr::new(0xfd00, 0, 0, u16::from(ecn), 0, 0, 0, u16::from(port) + 1)
+/// The address of the host at a port of the network. Each host has two per version of IP; with
+/// `ecn`, the one whose route negotiates ECN.
+pub(crate) fn address(port: Port, ip: Ip, ecn: bool) -> IpAddr {
+    let (ecn, host) = (u8::from(ecn), port + 1);
+    match ip {
+        Ip::V4 => Ipv4Addr::new(10, 0, ecn, host).into(),
+        Ip::V6 => Ipv6Addr::new(0xfd00, 0, 0, ecn.into(), 0, 0, 0, host.into()).into(),
+    }
 }
 
 /// The port of the far host of a flow or probe: FAR, or in a Wi-Fi that of its station.
@@ -87,26 +87,48 @@ fn far_hosts(scenario: &Scenario) -> Port {
 }
 
 /// The settings of connections of a host; `ecn`: they request ECN.
-fn metrics(host: &HostSpec, ecn: bool) -> RouteMetrics {
+fn metrics(host: &HostSpec, ip: Ip, ecn: bool) -> RouteMetrics {
     RouteMetrics {
         iw: host.iw,
         ecn,
-        mss: host.keys.get("mss").is_some().then(|| host.mss()),
+        mss: host.keys.get("mss").is_some().then(|| host.mss(ip)),
         quickack: host.quickack(),
     }
 }
 
-/// The configuration of the host at `port`: addresses, kernel settings, queue discipline.
-pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
+/// The configuration of the host at `port`: addresses, kernel settings, queue discipline. With
+/// `six`, the host also has IPv6 addresses.
+pub(crate) fn space(scenario: &Scenario, port: Port, six: bool) -> SpaceSpec {
     let host = &scenario.host;
     let others = if port == NEAR {
         FAR..=far_hosts(scenario)
     } else {
         NEAR..=NEAR
     };
-    let peer = |port, ecn| Peer {
-        address: address(port, ecn).into(),
-        metrics: metrics(host, ecn),
+    let versions = if six {
+        &[Ip::V4, Ip::V6][..]
+    } else {
+        &[Ip::V4]
+    };
+    let both = move |ip| [(ip, false), (ip, true)];
+    let ways = || versions.iter().copied().flat_map(both);
+    let peers = |port| {
+        ways().map(move |(ip, ecn)| Peer {
+            address: address(port, ip, ecn),
+            metrics: metrics(host, ip, ecn),
+        })
+    };
+    let ipv6: &[(&str, &str)] = if six {
+        // The device has no link-local address, so that the kernel sends no packets of its own.
+        &[
+            ("ipv6/conf/e0/disable_ipv6", "0"),
+            ("ipv6/conf/e0/addr_gen_mode", "1"),
+        ]
+    } else {
+        &[
+            ("ipv6/conf/all/disable_ipv6", "1"),
+            ("ipv6/conf/default/disable_ipv6", "1"),
+        ]
     };
     let buffer = |default: u64, max: u64| format!("4096 {default} {max}");
     let ecn = match host.ecn {
@@ -129,13 +151,9 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
         rack.map(|bit| ("ipv4/tcp_recovery", bit)),
     ];
     SpaceSpec {
-        addresses: vec![address(port, false).into(), address(port, true).into()],
-        peers: others
-            .flat_map(|port| [peer(port, false), peer(port, true)])
-            .collect(),
+        addresses: ways().map(|(ip, ecn)| address(port, ip, ecn)).collect(),
+        peers: others.flat_map(peers).collect(),
         sysctls: vec![
-            ("ipv6/conf/all/disable_ipv6", "1".into()),
-            ("ipv6/conf/default/disable_ipv6", "1".into()),
             ("ipv4/tcp_no_metrics_save", "1".into()),
             ("ipv4/tcp_ecn", ecn.to_string()),
             (
@@ -152,6 +170,7 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
             ),
         ]
         .into_iter()
+        .chain(ipv6.iter().map(|(name, value)| (*name, (*value).into())))
         .chain(given.into_iter().flatten())
         .collect(),
         qdisc: qdisc(scenario),
@@ -164,25 +183,11 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     }
 }
 
-/// The configuration of a host of a shell, which also has IPv6 addresses.
-pub(crate) fn dual_stack(scenario: &Scenario, port: Port) -> SpaceSpec {
-    let mut spec = space(scenario, port);
-    spec.sysctls.retain(|(name, _)| !name.starts_with("ipv6/"));
-    // The device has no link-local address, so that the kernel sends no packets of its own.
-    spec.sysctls
-        .push(("ipv6/conf/e0/addr_gen_mode", "1".into()));
-    if !FilePath::new("/proc/sys/net/ipv6").exists() {
-        return spec;
-    }
-    let both = [false, true];
-    spec.addresses
-        .extend(both.map(|ecn| IpAddr::from(address6(port, ecn))));
-    let other = if port == NEAR { FAR } else { NEAR };
-    spec.peers.extend(both.map(|ecn| Peer {
-        address: address6(other, ecn).into(),
-        metrics: metrics(&scenario.host, ecn),
-    }));
-    spec
+/// Returns whether flows or probes of a scenario use IPv6.
+fn six(scenario: &Scenario) -> bool {
+    let flows = scenario.flows.iter().map(|flow| flow.ip);
+    let mut all = flows.chain(scenario.probes.iter().map(|probe| probe.ip));
+    all.any(|ip| ip == Ip::V6)
 }
 
 pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {
@@ -200,9 +205,9 @@ fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
         number: number as u32,
         id: flow.id.clone(),
         cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
-        from: SocketAddrV4::new(address(from, false), SENDERS + place),
-        to: SocketAddrV4::new(
-            address(to, flow.ecn != EcnNegotiation::Off),
+        from: SocketAddr::new(address(from, flow.ip, false), SENDERS + place),
+        to: SocketAddr::new(
+            address(to, flow.ip, flow.ecn != EcnNegotiation::Off),
             RECEIVERS + place,
         ),
         dscp: flow.dscp,
@@ -227,14 +232,14 @@ fn application(
     let place = number as u16;
     let udp = !flow.has_cc();
     let ecn = flow.ecn != EcnNegotiation::Off;
-    let at = |port, ecn, first| SocketAddrV4::new(address(port, ecn), first + place);
+    let at = |port, ecn, first| SocketAddr::new(address(port, flow.ip, ecn), first + place);
     let mut seeds = Rng::named(scenario.seed, &format!("workload/{}", flow.id));
     let end = Time::ZERO
         + flow
             .stop
             .unwrap_or(scenario.duration)
             .min(scenario.duration);
-    let setting = application::Spec::setting(seeds.next_u64(), scenario.warmup, flow.start, end);
+    let setting = application::Spec::setting(seeds.next_u64(), scenario.warmup, flow, end);
     Some(application::Spec {
         number: number as u32,
         id: flow.id.clone(),
@@ -242,7 +247,7 @@ fn application(
         udp,
         cc: flow.cc.of_kernel().unwrap_or(&flow.cc.kind).into(),
         hosts: [usize::from(server), usize::from(client)],
-        from: [server, client].map(|port| SocketAddrV4::new(address(port, false), 0)),
+        from: [server, client].map(|port| SocketAddr::new(address(port, flow.ip, false), 0)),
         at: [server, client].map(|port| at(port, ecn, RECEIVERS)),
         datagrams: [at(server, false, RECEIVERS), at(client, false, SENDERS)],
         dscp: flow.dscp,
@@ -322,7 +327,7 @@ pub fn run(
     let writer = recorded(&mut emulator, scenario, record, INTERFACES)?;
     let ports = NEAR..=far_hosts(scenario);
     let spaces: Result<Vec<Space>, HostError> = ports
-        .map(|port| Space::new(&space(scenario, port)))
+        .map(|port| Space::new(&space(scenario, port, six(scenario))))
         .collect();
     let spaces = spaces?;
     let stop = AtomicBool::new(false);
@@ -529,15 +534,16 @@ impl<'p> Parts<'p> {
                     Rng::named(scenario.seed, &format!("probe/{i}")),
                 ),
                 dscp: probe.dscp,
-                from: SocketAddrV4::new(address(NEAR, false), PINGERS + i),
-                to: SocketAddrV4::new(address(far(probe.station), false), ECHOES + i),
+                from: SocketAddr::new(address(NEAR, probe.ip, false), PINGERS + i),
+                to: SocketAddr::new(address(far(probe.station), probe.ip, false), ECHOES + i),
             })
             .collect();
         let mut probes = None;
         if !pings.is_empty() {
             let mut echoes = Vec::new();
             for port in FAR..=far_hosts(scenario) {
-                let here = |ping: &&Pinging| *ping.to.ip() == address(port, false);
+                let own = [Ip::V4, Ip::V6].map(|ip| address(port, ip, false));
+                let here = |ping: &&Pinging| own.contains(&ping.to.ip());
                 let echoed: Vec<Pinging> = pings.iter().filter(here).cloned().collect();
                 if echoed.is_empty() {
                     continue;

@@ -14,7 +14,7 @@
 //! `net/ipv4/tcp_offload.c` for which flags go to which segment.
 
 use narrows_core::net::Port;
-use narrows_core::packet::{Ack, Ecn, Packet, flow_hash};
+use narrows_core::packet::{self, Ack, Ecn, Packet, flow_hash};
 use narrows_core::units::{Bytes, Time};
 use std::ops::Range;
 use std::sync::Arc;
@@ -353,6 +353,14 @@ impl Frame {
     pub fn identity(&self) -> u64 {
         self.whole.identity
     }
+    /// Whether the frame is an IPv6 packet.
+    pub fn is_v6(&self) -> bool {
+        self.whole.v6
+    }
+    /// The byte of the IP header with DSCP and ECN bits.
+    pub fn tos(&self) -> u8 {
+        self.tos
+    }
     /// Whether the frame is a TCP segment with a valid TCP header.
     pub fn is_tcp(&self) -> bool {
         self.whole.tcp
@@ -445,6 +453,9 @@ impl Frame {
 impl Packet for Frame {
     fn size(&self) -> Bytes {
         Bytes::new(u64::from(self.size))
+    }
+    fn memory(&self, size: Bytes) -> Bytes {
+        packet::memory(size, self.ip())
     }
     fn enqueued_at(&self) -> Time {
         self.enqueued_at

@@ -26,7 +26,7 @@ use crate::sys::gate::Gate;
 use crate::sys::netlink::{Link, Netlink};
 use narrows_core::engine::UnknownQueue;
 use narrows_core::net::path::queue_contexts;
-use narrows_core::packet::{Ecn, Packet};
+use narrows_core::packet::{Ecn, Ip, Packet};
 use narrows_core::param::Choice;
 use narrows_core::queue::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
@@ -276,11 +276,15 @@ impl QueueDiscipline<Frame> for KernelQueue {
         self.buffer.clear();
         self.buffer.extend_from_slice(&TO);
         self.buffer.extend_from_slice(&number.to_be_bytes()[2..]);
+        let protocol = match packet.ip() {
+            Ip::V4 => libc::ETH_P_IP,
+            Ip::V6 => libc::ETH_P_IPV6,
+        };
         self.buffer
-            .extend_from_slice(&(libc::ETH_P_IP as u16).to_be_bytes());
+            .extend_from_slice(&(protocol as u16).to_be_bytes());
         self.buffer.extend_from_slice(&head[VNET..range.end]);
         self.buffer.extend_from_slice(packet.body(packet.payload()));
-        let priority = priority(self.buffer[ETHERNET + 1]);
+        let priority = priority(packet.tos());
         let sent = self
             .gate
             .prioritize(priority)

@@ -3,6 +3,7 @@
 use crate::emulator::frame::{Frame, HEAD, VNET};
 use narrows_core::engine::{self, Network};
 use narrows_core::net::{NEAR, Port};
+use narrows_core::packet::Ip;
 
 /// The network observer of a live run.
 pub type Observer = engine::Observer<Packets>;
@@ -47,6 +48,10 @@ impl engine::Packets<Frame> for Packets {
 }
 
 impl Frame {
+    /// The version of IP of the frame.
+    pub fn ip(&self) -> Ip {
+        if self.is_v6() { Ip::V6 } else { Ip::V4 }
+    }
     /// The index of the Wi-Fi station to which the frame goes, or from which it comes.
     pub fn station(&self) -> usize {
         let port = if self.port() == NEAR {

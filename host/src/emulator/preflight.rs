@@ -16,7 +16,7 @@ use narrows_core::tcp::{Clock, EcnNegotiation, Pacing};
 use narrows_core::units::{Span, Time};
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Largest number of flows of a run.
 pub const MOST_FLOWS: usize = 1000;
@@ -327,7 +327,7 @@ pub fn gain_privilege() -> Result<(), HostError> {
 /// Checks that this thread's namespace has all of these congestion controls. The kernel loads a
 /// module on request if that is permitted.
 pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
-    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     for name in names {
         let socket = sys::tcp(any).map_err(HostError::failed("a socket"))?;
         let Err(error) = sys::choose_cc(&socket, name) else {

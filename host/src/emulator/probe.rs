@@ -11,7 +11,7 @@ use crate::sys::clock::Clock;
 use narrows_core::engine::Departures;
 use narrows_core::metrics::ProbeMeter;
 use narrows_core::units::{Span, Time};
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,12 +32,12 @@ pub struct Pinging {
     /// DSCP of pings and answers.
     pub dscp: u8,
     /// Source address and port of the pings.
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// Address and port of the responder.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
 }
 
-fn bind(at: SocketAddrV4, dscp: u8) -> std::io::Result<UdpSocket> {
+fn bind(at: SocketAddr, dscp: u8) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
     let fd = OwnedFd::from(socket);

@@ -15,19 +15,20 @@ use crate::emulator::self_check::{Conditions, confess};
 use crate::emulator::traffic::Writes;
 use crate::emulator::{Emulator, Machine};
 use crate::error::HostError;
-use crate::netns::{Space, overflow};
+use crate::netns::{Space, has_ipv6, overflow};
 use crate::sys;
 use crate::sys::clock::Clock;
 use crate::sys::process;
 use narrows_core::engine::Options;
 use narrows_core::metrics::QueueMetrics;
 use narrows_core::net::Port;
+use narrows_core::packet::Ip;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Span, Time, format_rate};
 use serde_json::{Value, json};
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,13 +124,13 @@ pub struct HopMetrics {
 }
 
 /// The content of `/etc/hosts` on a host: both hosts first, then the entries of this machine.
-fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
+fn hosts_file(address: impl Fn(Port) -> IpAddr) -> String {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let line = |end: End| format!("{} {}\n", address(end.host()), end.name());
     // IPv6 addresses have separate names (`near6`, `far6`), so that a program uses IPv6 only on
     // request.
     let line6 = |end: End| {
-        let address = engine::address6(end.host(), false);
+        let address = engine::address(end.host(), Ip::V6, false);
         format!("{address} {}6\n", end.name())
     };
     format!(
@@ -203,7 +204,7 @@ fn start<'scope>(
         let _alive: mpsc::Sender<()> = alive;
         let prepared = || -> Result<Child, HostError> {
             space.enter()?;
-            process::new_hosts_file(&hosts_file(|port| engine::address(port, false)))
+            process::new_hosts_file(&hosts_file(|port| engine::address(port, Ip::V4, false)))
                 .map_err(HostError::failed("mounts of its own"))?;
             process::new_processes().map_err(HostError::failed("processes of its own"))?;
             process::start(&program.words, program.at.name(), beside)
@@ -276,11 +277,8 @@ pub fn run(
     };
     let mut emulator = engine::emulator(&scenario, registry, &options, machine)?;
     let writer = engine::recorded(&mut emulator, &scenario, record, RECORDED)?;
-    // The queue disciplines of a virtual machine only get IPv4 packets.
-    let space = |scenario: &Scenario, end: End| match machine {
-        Machine::Host => engine::dual_stack(scenario, end.host()),
-        Machine::Virtual(_) => engine::space(scenario, end.host()),
-    };
+    let six = has_ipv6();
+    let space = |scenario: &Scenario, end: End| engine::space(scenario, end.host(), six);
     let spaces = [
         Space::new(&space(&scenario, End::Near))?,
         Space::new(&space(&scenario, End::Far))?,

@@ -15,7 +15,7 @@ use crate::sys::{self, Epoll, TcpInfo};
 use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, StateSamples};
 use narrows_core::tcp::{Info, Limited, State};
 use narrows_core::units::{Rate, Span, Time};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,9 +45,9 @@ pub struct Outgoing {
     /// The congestion control of the flow.
     pub cc: String,
     /// The source address and port of the flow.
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// The address and port of the receiver of the flow.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// The DSCP of the flow.
     pub dscp: u8,
     /// The start of the flow.
@@ -66,7 +66,7 @@ pub struct Outgoing {
 #[derive(Clone, Debug)]
 pub struct Incoming {
     /// The address at which the flow arrives.
-    pub at: SocketAddrV4,
+    pub at: SocketAddr,
     /// DSCP of the ACKs.
     pub dscp: u8,
     /// The congestion control of the listening socket; `None`: the default of the host.

@@ -54,6 +54,10 @@ pub trait Line {
     fn departure(&mut self) -> Option<Left>;
     /// Whether departure times are reported.
     fn tells_departures(&self) -> bool;
+    /// Size of the largest question, bytes.
+    fn largest(&self) -> usize {
+        LARGEST
+    }
 }
 
 /// When the next question is due.
@@ -271,7 +275,14 @@ pub fn run(
 
 impl Engine<'_> {
     fn all(&mut self, began: u64, pulse: &mut dyn FnMut(Pulse) -> bool) -> Result<(), HostError> {
-        let size = self.plan.size.clamp(self.protocol.least(), LARGEST);
+        let most = self.line.largest();
+        if self.plan.size > most {
+            self.seen.notes.push(format!(
+                "Messages over TCP have a fixed size; --size {}B had no effect.",
+                self.plan.size
+            ));
+        }
+        let size = self.plan.size.min(most).max(self.protocol.least());
         self.seen.size = size;
         let mut question = vec![FILL; size];
         let mut answer = vec![0; LARGEST + 1];
@@ -324,7 +335,13 @@ impl Engine<'_> {
                     }
                     self.slept_until(sent);
                     last_due = due;
-                    self.ask(&mut question, due, idle, sent)?;
+                    match self.ask(&mut question, due, idle, sent) {
+                        Err(lost) if self.keeps(&lost) => {
+                            self.forget(sent);
+                            break;
+                        }
+                        asked => asked?,
+                    }
                     continue;
                 }
                 Some(due) => due - self.plan.lead,
@@ -355,7 +372,14 @@ impl Engine<'_> {
                         break;
                     }
                 }
-                Err(e) => return Err(HostError::Failed("waiting for answers", e)),
+                Err(e) => {
+                    let lost = HostError::Failed("waiting for answers", e);
+                    if !self.keeps(&lost) {
+                        return Err(lost);
+                    }
+                    self.forget(now);
+                    break;
+                }
             }
         }
         for at in 0..RING {
@@ -373,6 +397,18 @@ impl Engine<'_> {
         self.seen.slow_limit = self.limit;
         self.seen.took = self.line.now() - began;
         Ok(())
+    }
+
+    /// Returns whether the results so far remain valid after an error, because some questions were
+    /// answered before the far host was lost. A note then reports the error.
+    fn keeps(&mut self, error: &HostError) -> bool {
+        let lost = error.loss().filter(|_| self.seen.answered > 0);
+        let after = self.line.now().saturating_sub(self.began) as f64 / 1e9;
+        self.seen.notes.extend(
+            lost.iter()
+                .map(|why| format!("The measurement ended early, after {after:.1} s: {why}.")),
+        );
+        lost.is_some()
     }
 
     /// The interval in progress, if its time has passed at `elapsed` ns. The next one begins.

@@ -372,3 +372,58 @@ fn who_stops_it_keeps_what_was_seen() {
     assert!(seen.interrupted && seen.answered > 100);
     assert_eq!(seen.lost(), 1);
 }
+
+/// A far host that ends the session after some answers: the results until then are kept, and the
+/// outstanding questions do not count as lost. Without an answer, the test fails.
+#[test]
+fn the_end_of_a_session_keeps_the_answers_until_then() {
+    struct Ends(PlayedLine<fn(u32) -> Fate>, usize);
+    impl Line for Ends {
+        fn now(&mut self) -> u64 {
+            self.0.now()
+        }
+        fn ahead(&self) -> u64 {
+            0
+        }
+        fn send(&mut self, bytes: &[u8]) -> io::Result<Option<u32>> {
+            self.0.send(bytes)
+        }
+        fn wait(&mut self, to: &mut [u8], until: u64, exact: bool) -> io::Result<Option<Got>> {
+            if self.0.sent_at.len() > self.1 {
+                let why = "the server ended the session: time is up";
+                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
+            }
+            self.0.wait(to, until, exact)
+        }
+        fn rest(&mut self, until: u64) {
+            self.0.rest(until);
+        }
+        fn departure(&mut self) -> Option<Left> {
+            self.0.departure()
+        }
+        fn tells_departures(&self) -> bool {
+            true
+        }
+        fn largest(&self) -> usize {
+            64
+        }
+    }
+    let play = |answers| {
+        let mut line = Ends(PlayedLine::new(|_| usual()), answers);
+        let large = Plan {
+            size: 1000,
+            ..plan(100)
+        };
+        run(&large, &mut line, &mut Echo, &mut |_| true)
+    };
+    let seen = play(30).unwrap();
+    assert_eq!((seen.sent, seen.answered, seen.lost()), (30, 30, 0));
+    assert_eq!(seen.size, 64);
+    assert!(seen.notes[0].contains("--size 1000B had no effect"));
+    assert!(
+        seen.notes[1].ends_with("the server ended the session: time is up."),
+        "{:?}",
+        seen.notes
+    );
+    assert!(matches!(play(0), Err(HostError::Failed(..))));
+}

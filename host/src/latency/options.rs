@@ -23,7 +23,8 @@ Requests:
   --count N             number of requests [default: as many as fit into --duration]
   --duration SPAN       duration after the warm-up [default: 11s, ten percent longer than p99.9
                         requires; unlimited with --count]
-  --size BYTES          size of request and response [default: 64B, or what the protocol needs]
+  --size BYTES          size of request and response, with UDP only [default: 64B, or what the
+                        protocol needs]
   --slow SPAN           responses slower than this are reported individually [default: median +
                         1ms]
   --timeout SPAN        time after which a request without a response counts as lost; used by
@@ -201,6 +202,7 @@ pub fn read(
         tied: false,
     };
     let (mut count, mut duration, mut interval) = (None, None, None);
+    let mut sized = false;
     let mut args = Arguments::new(args, USAGE);
     while let Some(arg) = args.next_argument()? {
         let option = match arg {
@@ -226,7 +228,10 @@ pub fn read(
             }
             "--duration" => duration = Some(span(&option, &args.value()?)?),
             "--interval" => interval = Some(span(&option, &args.value()?)?),
-            _ => one(&mut asked, &option, &args.value()?)?,
+            _ => {
+                sized |= option == "--size";
+                one(&mut asked, &option, &args.value()?)?;
+            }
         }
     }
     if asked.host.is_empty() {
@@ -235,6 +240,12 @@ pub fn read(
     if asked.port == 0 {
         let usual = SPEAKS.iter().find(|(_, speaks, _)| *speaks == asked.speaks);
         asked.port = usual.map_or(wire::PORT, |(.., port)| *port);
+    }
+    if sized && matches!(asked.speaks, Speaks::Tcp | Speaks::NarrowsTcp) {
+        return Err(format!(
+            "--size: has no effect with --speaks {}, whose packets have a fixed size; remove it",
+            asked.speaks.name()
+        ));
     }
     let lab = asked.is_lab();
     let plan = &mut asked.plan;
@@ -390,6 +401,10 @@ mod tests {
         assert!(
             !asked("h --policy spin").unwrap().is_lab() && asked("h --load cpu").unwrap().is_lab()
         );
+        for speaks in ["tcp", "narrows-tcp"] {
+            let error = asked(&format!("h --size 100B --speaks {speaks}")).unwrap_err();
+            assert!(error.starts_with("--size: has no effect"), "{error}");
+        }
         assert!(asked("h --policy rr,rr").unwrap_err().contains("twice"));
         assert!(asked("h --policy fifo+spin").unwrap_err().contains("awake"));
         assert!(asked("h --load disk").unwrap_err().contains("none or cpu"));

@@ -115,6 +115,8 @@ pub struct Outcome {
     pub classes: (Option<u8>, u8),
     /// TTL or hop limit with which the last answer arrived.
     pub ttl: u8,
+    /// Sentences about events that limit the validity of the result.
+    pub notes: Vec<String>,
     /// Round-trip times: from sent to read, ns.
     pub rtt: Histogram,
     /// How late questions were sent: from due to sent, ns.
@@ -187,6 +189,11 @@ impl Outcome {
         self.classes = other.classes;
         self.ttl = other.ttl;
         self.interrupted |= other.interrupted;
+        for note in &other.notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
         self.size = other.size;
         self.slow_limit = self.slow_limit.max(other.slow_limit);
         self.rtt.merge(&other.rtt);

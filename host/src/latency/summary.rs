@@ -95,6 +95,7 @@ pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
         "contradicted": seen.contradicted,
         "socket_drops": seen.socket_drops,
         "far_count": seen.far_count,
+        "notes": seen.notes,
         "class": { "there": seen.classes.0, "back": seen.classes.1 },
         "ttl": seen.ttl,
         "rtt_us": known(&seen.rtt),

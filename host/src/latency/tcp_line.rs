@@ -17,7 +17,8 @@ use crate::measure::link::Link;
 use crate::sys::socket::{self, Wanted};
 use crate::sys::timed_socket::{Got, Left};
 use crate::sys::{self, Epoll};
-use serde_json::json;
+use crate::terminal::field;
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -27,8 +28,9 @@ use std::os::fd::OwnedFd;
 const PATIENCE: u64 = 990_000_000;
 /// Largest number of concurrent attempts to connect.
 const OPEN: usize = 128;
-/// Largest number of messages without an answer.
+/// Largest number of messages without an answer, and size of the question that is kept for each.
 const PENDING: usize = 4096;
+const QUESTION: usize = 64;
 
 /// Copies a question to `to` as the datagram that arrived now.
 fn echoed(question: &[u8], to: &mut [u8]) -> Got {
@@ -76,8 +78,21 @@ fn failed(error: HostError) -> io::Error {
     match error {
         // The caller notices the request to stop.
         HostError::Stopped => io::ErrorKind::Interrupted.into(),
-        error => io::Error::other(error.to_string()),
+        error => match error.loss() {
+            Some(why) => io::Error::new(io::ErrorKind::ConnectionAborted, why),
+            None => io::Error::other(error.to_string()),
+        },
     }
+}
+
+/// The reason with which the server ends the session, if `told` does that.
+fn ended(told: &Value) -> Option<io::Error> {
+    let ends = matches!(told["is"].as_str(), Some("refused" | "over"));
+    let why = told["why"]
+        .as_str()
+        .map_or("without a reason".into(), field);
+    let text = format!("the server ended the session: {why}");
+    ends.then(|| io::Error::new(io::ErrorKind::ConnectionAborted, text))
 }
 
 impl Line for Messages {
@@ -108,9 +123,15 @@ impl Line for Messages {
             }
             heard => heard.map_err(failed)?,
         };
-        let Some(told) = heard.filter(|told| told["is"] == "clock") else {
+        let Some(told) = heard else {
             return Ok(None);
         };
+        if let Some(error) = ended(&told) {
+            return Err(error);
+        }
+        if told["is"] != "clock" {
+            return Ok(None);
+        }
         let number = told["at"].as_u64();
         let at = self
             .pending
@@ -127,6 +148,9 @@ impl Line for Messages {
     }
     fn tells_departures(&self) -> bool {
         false
+    }
+    fn largest(&self) -> usize {
+        QUESTION
     }
 }
 
@@ -235,6 +259,9 @@ impl Line for Handshakes {
     }
     fn tells_departures(&self) -> bool {
         false
+    }
+    fn largest(&self) -> usize {
+        QUESTION
     }
 }
 

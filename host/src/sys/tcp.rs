@@ -1,18 +1,18 @@
 //! TCP sockets: options, connections, and `TCP_INFO`.
 
 use super::control::Plain;
-use super::socket::{bind, get, get_sized, set, socket, start_connect};
+use super::socket::{bind, get, get_sized, local, set, socket, start_connect};
 use super::{check, length, owned, send, unless_empty};
 use std::ffi::c_int;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Opens a non-blocking TCP socket in this thread's network namespace, bound to `at`.
-pub fn tcp(at: SocketAddrV4) -> io::Result<OwnedFd> {
-    let fd = socket(at.into(), libc::SOCK_STREAM)?;
+pub fn tcp(at: SocketAddr) -> io::Result<OwnedFd> {
+    let fd = socket(at, libc::SOCK_STREAM)?;
     set(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32)?;
-    bind(&fd, at.into())?;
+    bind(&fd, at)?;
     Ok(fd)
 }
 
@@ -28,7 +28,12 @@ pub fn set_notsent_lowat(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
 
 /// Sets the differentiated-services code point of a socket's packets.
 pub fn set_dscp(fd: &OwnedFd, dscp: u8) -> io::Result<()> {
-    set(fd, libc::IPPROTO_IP, libc::IP_TOS, &(i32::from(dscp) << 2))
+    let class = i32::from(dscp) << 2;
+    if local(fd)?.is_ipv6() {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &class)
+    } else {
+        set(fd, libc::IPPROTO_IP, libc::IP_TOS, &class)
+    }
 }
 
 /// Makes closing the socket reset its connection (`SO_LINGER` with 0 s).
@@ -41,8 +46,8 @@ pub fn set_reset(fd: &OwnedFd) -> io::Result<()> {
 }
 
 /// Starts to connect to `to`.
-pub fn connect(fd: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
-    start_connect(fd, to.into())
+pub fn connect(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
+    start_connect(fd, to)
 }
 
 /// Listens for connections.

@@ -6,11 +6,12 @@ use super::plan::namespace;
 use crate::arguments::{Argument, Arguments};
 use crate::error::HostError;
 use crate::untrusted_input::read_text;
+use narrows_core::tune::collector::{self, MOST_BYTES, PATIENCE_S};
 use narrows_core::tune::facts::Facts;
 use narrows_core::tune::findings::{Path, audit};
 use narrows_core::tune::plan::Ask;
+use narrows_core::tune::planner;
 use narrows_core::tune::text::{Audit, plan_lines};
-use narrows_core::tune::{collector, planner};
 use narrows_core::units::{UnitError, parse_rate, parse_span};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -54,9 +55,7 @@ narrows-host tune plan [options]
 ";
 
 /// Time within which the collector must end.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Size limit of the collector's text, bytes.
-const MOST_BYTES: u64 = 64 << 20;
+const PATIENCE: Duration = Duration::from_secs(PATIENCE_S);
 
 /// Whether the arguments of `tune` begin with a command of this module.
 pub fn is_command(name: Option<&String>) -> bool {

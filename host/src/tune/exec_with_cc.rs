@@ -59,10 +59,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<(String, Vec<String>), St
 
 /// Checks, before the program is started, that this user may select the congestion control.
 fn check(cc: &str) -> Result<(), HostError> {
-    let probe = sys::tcp(std::net::SocketAddrV4::new(
-        std::net::Ipv4Addr::UNSPECIFIED,
-        0,
-    ));
+    let probe = sys::tcp((std::net::Ipv4Addr::UNSPECIFIED, 0).into());
     let probe = probe.map_err(HostError::failed("a socket of TCP"))?;
     let Err(error) = sys::choose_cc(&probe, cc) else {
         return Ok(());

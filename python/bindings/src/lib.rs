@@ -57,10 +57,10 @@ mod _core {
     use table::Table;
     #[pymodule_export]
     use tune::{
-        audit_document, audit_findings, audit_lines, cc_states, host_collector, host_facts,
-        host_plan, host_summary, interface_leaves, kernel_rules, known_effects, linux_features,
-        module_package, module_states, plan_lines, shaper_disciplines, shaper_kinds,
-        shaper_modules,
+        audit_document, audit_findings, audit_lines, cc_states, collector_limits, host_collector,
+        host_facts, host_plan, host_summary, kernel_release, kernel_rules, known_effects,
+        linux_features, module_package, module_states, plan_lines, shaper_disciplines,
+        shaper_kinds, shaper_modules,
     };
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -1,6 +1,6 @@
 //! Audits of a Linux host and plans to change it. Facts, findings, options and plans are JSON.
 
-use narrows_core::tune::facts::{Facts, Interface};
+use narrows_core::tune::facts::{self, Facts};
 use narrows_core::tune::findings::{Path, audit, release};
 use narrows_core::tune::plan::Ask;
 use narrows_core::tune::text::{self, Audit};
@@ -32,22 +32,25 @@ pub fn host_facts(text: &str, name: &str) -> PyResult<String> {
     serde_json::to_string(&facts).map_err(unlike)
 }
 
-/// The queue disciplines of an interface in which packets wait, as JSON.
+/// The limits of a collector's run: its duration in s, and the size of its text in bytes.
 #[pyfunction]
-pub fn interface_leaves(interface: &str) -> PyResult<String> {
-    let one: Interface = serde_json::from_str(interface).map_err(unlike)?;
-    serde_json::to_string(&one.leaves()).map_err(unlike)
+pub fn collector_limits() -> (u64, u64) {
+    (collector::PATIENCE_S, collector::MOST_BYTES)
 }
 
-/// Values that follow from the facts: `kernel` (major and minor number), `system`, `distribution`,
-/// `forwards` and `available` (congestion controls).
+/// The major and minor number of a kernel release; None if the text has none.
+#[pyfunction]
+pub fn kernel_release(text: &str) -> Option<(u32, u32)> {
+    facts::release(text)
+}
+
+/// Values that follow from the facts: `kernel` (major and minor number), `forwards` and `available`
+/// (congestion controls).
 #[pyfunction]
 pub fn host_summary(facts: &str) -> PyResult<String> {
     let facts = read(facts)?;
     let summary = json!({
         "kernel": facts.kernel(),
-        "system": facts.system(),
-        "distribution": facts.distribution(),
         "forwards": facts.forwards(),
         "available": facts.available(),
     });

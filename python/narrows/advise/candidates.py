@@ -27,7 +27,6 @@ from narrows.errors import EngineError, NarrowsError
 from narrows.runs.scenario import Hop, Path
 from narrows.tune import collect, kernels, shaper
 from narrows.tune.facts import Facts
-from narrows.tune.facts import release as release_of
 
 LINUX = registry.linux_ccs()
 """The congestion controls of Linux."""
@@ -213,7 +212,7 @@ def kernel(told: str | None) -> Kernel:
     if re.fullmatch(r"(\d{1,2})\.(\d{1,3})(?:[.\-+].*)?", told):
         # Congestion controls without an entry in `FEATURES` are older than the releases listed
         # there.
-        since = release_of(told)
+        since = _core.kernel_release(told)
         ccs = tuple(cc for cc in LINUX if cc not in kernels.FEATURES or kernels.has(since, cc))
         missing = {
             f"sch_{queue}": ""

@@ -128,7 +128,7 @@ def make(
         OutputError: If the bundle cannot be written.
     """
     watch = provenance.Watch()
-    commands = recipe.lines(text_of(file), name_of(file))
+    commands = recipe.lines(text_of(file, "a recipe"), name_of(file))
     inputs = execution.inputs(commands, Path(file).absolute().parent)
     with scratch.folder("bundle") as place:
         found = _executed(commands, inputs, place, timeout_s, progress)

@@ -8,7 +8,7 @@ import click
 
 from narrows.bundle import bundle as bundles
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import file_option, json_option, plugin_option, quiet_option
+from narrows.cli.options import Number, file_option, json_option, plugin_option, quiet_option
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo, one_line
 from narrows.render.words import counted
@@ -37,7 +37,7 @@ def _is_zip(file: str) -> None:
     "--timeout",
     group="Execution",
     metavar="S",
-    type=click.FloatRange(1, 1e6),
+    type=Number(1, 1_000_000),
     default=bundles.TIMEOUT_S,
     help="Time limit of each command in seconds",
 )

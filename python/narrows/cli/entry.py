@@ -190,7 +190,8 @@ class _Narrows(_LazyGroup):
         for at, word in enumerate(ours):
             if _EMPTY.fullmatch(word):
                 of = word.rstrip("=") or next(
-                    (w for w in ours[at - 1 : at] if w.startswith("-")), "an argument"
+                    (w for w in ours[at - 1 : at] if w.startswith("-")),
+                    " ".join(("argument of narrows", *ours[:1])).rstrip(),
                 )
                 raise click.UsageError(f"{of}: the value is empty; write a value or omit it", ctx)
         remember(ctx, args)

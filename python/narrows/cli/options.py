@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -24,6 +25,25 @@ WIDEST_SKETCH = 100
 SEED = click.IntRange(0, 2**64 - 1)
 """Type of a seed."""
 
+
+class Number(click.FloatRange):
+    """The type of an option with a number, within limits. Click accepts NaN within any limits, and
+    infinity without an upper limit; this type refuses both.
+    """
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - Click defines the signature
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """The number; raises an error for other values."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail("is no finite number", param, ctx)
+        return number
+
+
 MOST_SEEDS = 100_000
 """Largest value of `--seeds`."""
 
@@ -38,7 +58,7 @@ plot_option = option(
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
     is_eager=True,
-    type=Picture(),
+    type=Picture(optional=True),
     help="Write a plot as PNG, SVG or PDF. To draw it in the terminal instead, write --plot as the "
     "last word of the command, without a file name",
 )
@@ -76,6 +96,22 @@ def file_option(
     """Declares an option that names a file to write; see `narrows.storage.output.File`."""
     kind = output.File(allow_dash=allow_dash, suffix=suffix)
     return option(*names, group=group, metavar="FILE", type=kind, help=what, **more)
+
+
+def separated(option: str, text: str) -> list[str]:
+    """The names in the value of an option, which commas separate.
+
+    >>> separated("--only", "cubic, bbr")
+    ['cubic', 'bbr']
+
+    Raises:
+        NarrowsError: If there is no name between two commas, or before or behind one.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        fix = ",".join(filter(None, names)) or "names"
+        raise NarrowsError(f"{option} {text}: a name is missing; write {option} {fix}")
+    return names
 
 
 report_option = file_option("--report", "page", what="Write an HTML report")
@@ -187,7 +223,7 @@ _APPEARANCE: dict[str, dict[str, Any]] = {
     "font": {"metavar": "FONT", "help": "serif, sans-serif, monospace or the name of a font"},
     "font_size": {
         "metavar": "PT",
-        "type": click.FloatRange(1, 100),
+        "type": Number(1, 100),
         "show_default": "9",
         "help": "Size of the texts in points",
     },

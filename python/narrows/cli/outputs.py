@@ -16,15 +16,18 @@ Attempt = Callable[[], AbstractContextManager[None]]
 class Picture(File):
     """The type of an option that names a picture; Matplotlib must be installed and support the
     format.
+
+    Args:
+        optional: Whether the option may have no value, for a plot in the terminal.
     """
 
-    def __init__(self) -> None:
-        """See `File`."""
+    def __init__(self, *, optional: bool = False) -> None:
+        """See the class."""
 
         def suffix(file: str) -> None:
             from narrows.render.plot import check as check_picture  # noqa: PLC0415
 
-            check_picture(file)
+            check_picture(file, optional=optional)
 
         super().__init__(suffix=suffix)
 

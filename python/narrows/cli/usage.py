@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -32,6 +33,8 @@ def invalid(
     message = error.message[:1].lower() + error.message[1:].rstrip(".")
     if isinstance(kind, click.IntRange) or kind is click.INT:
         message = f"must be a whole number{_range(kind)}; write {words}{_number(param, given)}"
+    elif isinstance(kind, click.FloatRange):
+        message = f"must be a number{_range(kind)}; write {words}{_number(param, given)}"
     elif type(kind) is click.Choice or "is not one of" in message:
         choices = [str(choice) for choice in kind.choices]  # type: ignore[attr-defined]
         message = f"must be one of {', '.join(choices)}"
@@ -72,10 +75,18 @@ def _number(param: click.Parameter, given: str) -> int:
     try:
         number = round(float(given))
     except (ValueError, OverflowError):
-        number = param.default if isinstance(param.default, int) else 1
+        number = _default(param)
     if low is not None:
         number = max(low, number)
     return number if high is None else min(high, number)
+
+
+def _default(param: click.Parameter) -> int:
+    """The default of an option for a number, also one that only the help shows; otherwise 1."""
+    for default in (param.default, getattr(param, "show_default", None)):
+        with suppress(TypeError, ValueError):
+            return round(float(default))  # type: ignore[arg-type] # of any type
+    return 1
 
 
 def _name(param: click.Parameter) -> str:

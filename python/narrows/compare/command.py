@@ -32,6 +32,7 @@ from narrows.compare import measurements
 from narrows.compare import render as comparison
 from narrows.compare.render import replications_table
 from narrows.compare.replications import Comparison, differences
+from narrows.errors import NarrowsError
 from narrows.inference import LEVEL
 from narrows.latency import render as latencies
 from narrows.latency.result import is_result
@@ -288,6 +289,9 @@ def _read(named: Sequence[str]) -> Iterator[Measurement]:
 def are_measurements(named: Sequence[str]) -> bool:
     """Whether the first name is that of a measurement or of a result of `narrows latency`, not of a
     scenario.
+
+    Raises:
+        NarrowsError: If the file is empty, unless its suffix is `.toml`.
     """
     file = Path(named[0])
     if file.suffix == ".toml":
@@ -297,6 +301,8 @@ def are_measurements(named: Sequence[str]) -> bool:
     except OSError:
         # An ID of the history has neither a dot nor a slash.
         return not file.exists() and "." not in file.name and "/" not in named[0]
+    if not begin.strip():
+        raise NarrowsError(f"{named[0]}: the file is empty; write a measurement or a scenario")
     return (
         begin.lstrip()[:1] == b"{"
         or begin[:2] == b"\x1f\x8b"

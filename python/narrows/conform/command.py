@@ -16,6 +16,7 @@ from narrows.cli.options import (
     plugin_option,
     seed_option,
     seeds_option,
+    separated,
 )
 from narrows.cli.outputs import every
 from narrows.conform import render, running, target
@@ -121,7 +122,7 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
     of = _target(name, rules, server=server, client=client, engine=engine, kernel=kernel)
     if page is not None and isinstance(of, Pair):
         raise NarrowsError("--report: a pair of programs has no report page; omit --report")
-    names = None if only is None else [each.strip() for each in only.split(",")]
+    names = None if only is None else separated("--only", only)
     known = {check.name for check in checks(suite)}
     for unknown in set(names or ()) - known:
         raise NarrowsError(f"--only {unknown}: no such check; known: {', '.join(sorted(known))}")

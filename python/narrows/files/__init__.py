@@ -62,6 +62,8 @@ def of_text(raw: bytes, name: str) -> Measurement:
             return iperf2.read(text, name)
         if kind_of(text, name) == "scenario":
             raise MeasurementError(f"{name}: a scenario, not a measurement: narrows measure {name}")
+        if not text:
+            raise MeasurementError(f"{name}: the file is empty; write a measurement")
         raise MeasurementError(
             f"{name}: neither narrows' JSON, nor flent's, nor iperf3's (-J, --json-stream), nor "
             "iperf2's text"

@@ -14,10 +14,17 @@ Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 1624 (changes of a c
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from narrows.errors import NarrowsError
 from narrows.storage.anonymous import Anonymizer
+
+Cut = Callable[[int], object]
+"""Called with the number of bytes behind the last whole packet of a file."""
+
+MOST_CUT_BYTES = 1 << 19
+"""Largest size of a packet or a block that may be incomplete at the end of a file: twice the
+largest snapshot length of tcpdump. A larger size is taken for damage."""
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 _INTERFACE, _SIMPLE, _PACKET = 1, 3, 6
@@ -31,7 +38,7 @@ _TSRESOL, _TSOFFSET, _FLAGS = 9, 14, 2
 _NUMBERS = {_FLAGS: "I", _TSOFFSET: "q"}
 """Options whose value is a number, with its format."""
 _MOST_INTERFACES = 1 << 16
-_LEAST_BLOCK = 12
+_LEAST_BLOCK, _BLOCK_HEAD = 12, 8
 _SECTION_KIND = 0x0A0D0D0A
 _V4, _V6 = 4, 6
 _ROUTING = 43
@@ -78,18 +85,35 @@ def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
     return b"".join(out)
 
 
-def blocks(capture: bytes) -> Iterator[tuple[str, int, bytes]]:
-    """Byte order, kind and body of each block."""
+def blocks(capture: bytes, cut: Cut | None = None) -> Iterator[tuple[str, int, bytes]]:
+    """Byte order, kind and body of each block.
+
+    Args:
+        capture: The content of the file.
+        cut: Called if the last block is incomplete; None makes such a block an error.
+
+    Raises:
+        ValueError: If a block is damaged, or if there are several sections.
+        struct.error: If the file ends within a block without `cut`.
+    """
     at, order = 0, "<"
     while at < len(capture):
         if capture[at : at + 4] == MAGIC:
             order = "<" if capture[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
             if at:
                 raise ValueError("several sections")
+        left = len(capture) - at
+        if cut is not None and at and left < _BLOCK_HEAD:
+            cut(left)
+            return
         kind, size = struct.unpack_from(f"{order}II", capture, at)
-        whole = size >= _LEAST_BLOCK and size % 4 == 0 and at + size <= len(capture)
-        if not whole or (at == 0 and kind != _SECTION_KIND):
-            raise ValueError("size of a block")
+        if size < _LEAST_BLOCK or size % 4 or (at == 0 and kind != _SECTION_KIND):
+            raise ValueError("the size of a block is not possible")
+        if size > left:
+            if cut is None or at == 0 or size > MOST_CUT_BYTES:
+                raise ValueError("the size of a block is too large")
+            cut(left)
+            return
         yield order, kind, capture[at + 8 : at + size - 4]
         at += size
 

@@ -1,7 +1,8 @@
 """Reads the TCP segments of a capture: pcap (as tcpdump writes it) or pcapng.
 
 Only headers are read; a capture may lack the payload. Packets of other protocols, fragments after
-the first one and damaged headers are skipped. Damaged blocks are errors.
+the first one and damaged headers are skipped. Damaged blocks are errors. A file that ends within a
+packet, as an interrupted tcpdump leaves it, is read up to this packet.
 
 Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng (files), tcpdump.org/linktypes.html
 (link types), RFC 791, RFC 7323, RFC 8200, RFC 9293.
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from narrows.errors import NarrowsError
-from narrows.files.capture import MAGIC, blocks
+from narrows.files.capture import MAGIC, MOST_CUT_BYTES, Cut, blocks
 
 MOST_SEGMENTS = 5_000_000
 """Maximum number of TCP segments of a capture."""
@@ -73,8 +74,9 @@ class Segment(NamedTuple):
     echo: int | None
 
 
-def segments(content: bytes, name: str) -> Iterator[Segment]:
-    """The TCP segments of a capture in the order of the file.
+def segments(content: bytes, name: str, cut: Cut = lambda _bytes: None) -> Iterator[Segment]:
+    """The TCP segments of a capture in the order of the file. If the file ends within a packet,
+    `cut` is called with the number of bytes of this packet.
 
     Raises:
         NarrowsError: If the input is not a capture, is damaged, has an unknown link type, or has
@@ -82,7 +84,7 @@ def segments(content: bytes, name: str) -> Iterator[Segment]:
     """
     count = 0
     try:
-        for interface, at, link, data, length in captured(content):
+        for interface, at, link, data, length in captured(content, cut):
             found = _segment(interface, at, data, link, length)
             if found is None:
                 continue
@@ -91,8 +93,10 @@ def segments(content: bytes, name: str) -> Iterator[Segment]:
                 break
             yield found
     except (struct.error, IndexError, ValueError, OverflowError) as error:
+        # The texts of other errors name parts of this program, not of the file.
+        why = f" ({error})" if type(error) is ValueError else ""
         raise NarrowsError(
-            f"{name}: is not a capture in the format pcap or pcapng, or is damaged ({error}); "
+            f"{name}: is not a capture in the format pcap or pcapng, or is damaged{why}; "
             "write one with tcpdump -w"
         ) from error
     if count > MOST_SEGMENTS:
@@ -102,15 +106,18 @@ def segments(content: bytes, name: str) -> Iterator[Segment]:
         )
 
 
-def captured(content: bytes) -> Iterator[tuple[int, float, int, bytes, int]]:
-    """Interface, time in s, link type, captured bytes and full length of each packet.
+def captured(
+    content: bytes, cut: Cut = lambda _bytes: None
+) -> Iterator[tuple[int, float, int, bytes, int]]:
+    """Interface, time in s, link type, captured bytes and full length of each packet. See
+    `segments` for `cut`.
 
     Raises:
         ValueError: If the input is not a capture, or is damaged.
-        struct.error: If it ends within a header.
+        struct.error: If it ends within the header of the file.
     """
     if content[:4] == MAGIC:
-        yield from _pcapng(content)
+        yield from _pcapng(content, cut)
         return
     if content[:4] not in _PCAP:
         raise ValueError("unknown first bytes")
@@ -119,17 +126,24 @@ def captured(content: bytes) -> Iterator[tuple[int, float, int, bytes, int]]:
     link = int(struct.unpack_from(f"{order}I", content, 20)[0]) & 0xFFFF
     at = _HEAD
     while at < len(content):
-        second, part, kept, length = struct.unpack_from(f"{order}IIII", content, at)
+        begin = at
         at += _RECORD
+        if at > len(content):
+            cut(len(content) - begin)
+            return
+        second, part, kept, length = struct.unpack_from(f"{order}IIII", content, begin)
         if at + kept > len(content):
-            raise ValueError("a packet is cut off")
+            if kept > MOST_CUT_BYTES:
+                raise ValueError("the length of a packet is too large")
+            cut(len(content) - begin)
+            return
         yield 0, second + part / ticks, link, content[at : at + kept], length
         at += kept
 
 
-def _pcapng(content: bytes) -> Iterator[tuple[int, float, int, bytes, int]]:
+def _pcapng(content: bytes, cut: Cut) -> Iterator[tuple[int, float, int, bytes, int]]:
     links: list[tuple[int, float]] = []
-    for order, kind, body in blocks(content):
+    for order, kind, body in blocks(content, cut):
         if kind == _INTERFACE:
             if len(links) >= _MOST_INTERFACES:
                 raise ValueError("too many interfaces")

@@ -13,6 +13,7 @@ from narrows.cli.options import (
     json_option,
     plugin_option,
     quiet_option,
+    separated,
 )
 from narrows.host import doctor as examination
 from narrows.host.agree import command as compare
@@ -82,7 +83,7 @@ def agree(  # noqa: PLR0917 - Click calls it by keyword
     more than five runs of a scenario fail this self-check, no further run is made. The exit code is
     1 if a metric differs, or if no metric is decided.
     """
-    on = machines([name.strip() for name in engines.split(",")], kernel)
+    on = machines(separated("--engines", engines), kernel)
     with ProgressBar(quiet=quiet, of="time of the runs") as bar:
         together = compare(
             files, on=on, runs=runs, seeds=seeds, as_json=as_json, quiet=quiet, progress=bar

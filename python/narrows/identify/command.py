@@ -36,6 +36,8 @@ def identify(file: str, as_json: bool) -> None:
     for BBR.
     """
     found = running.identified(file)
+    if found["cut_bytes"]:
+        echo(render.warning(found), err=True)
     if as_json:
         echo(json.dumps(found))
         return

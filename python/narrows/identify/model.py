@@ -40,3 +40,4 @@ class IdentifiedJson(TypedDict):
     file: str
     flows: list[FlowJson]
     left_out: int
+    cut_bytes: int

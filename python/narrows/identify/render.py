@@ -67,6 +67,14 @@ def sentences(found: IdentifiedJson) -> list[str]:
     return lines
 
 
+def warning(found: IdentifiedJson) -> str:
+    """The warning about a file that ends within a packet."""
+    return (
+        f"{found['file']}: warning: the last packet is cut off, as after an interruption of the "
+        "capture; all packets before it are analysed"
+    )
+
+
 def _losses(flow: FlowJson) -> str:
     return _LOSSES[flow["losses"]] if flow["losses"] else "–"
 

@@ -33,12 +33,14 @@ def identified(file: str | PathLike[str]) -> IdentifiedJson:
         content = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
     except OSError as error:
         raise NarrowsError(f"{file}: {reason(error)}") from error
-    found, refused = flows(segments(content, str(file)))
+    cut: list[int] = []
+    found, refused = flows(segments(content, str(file), cut.append))
     large = [one for one in found if max(one.end) - one.start[0] >= LEAST_BYTES]
     if not large:
         raise NarrowsError(
-            f"{file}: has no TCP flow with {LEAST_BYTES // 1000} kB of data and its ACKs; capture "
-            "both directions of a longer transfer"
+            f"{file}: has no TCP flow with {LEAST_BYTES // 1000} kB of data and its ACKs"
+            f"{' before its end, at which a packet is cut off' if cut else ''}; capture both "
+            "directions of a longer transfer"
         )
     results = sorted((_result(one) for one in large), key=lambda flow: -flow["bytes"])
     return {
@@ -46,6 +48,7 @@ def identified(file: str | PathLike[str]) -> IdentifiedJson:
         "file": str(file),
         "flows": results,
         "left_out": len(found) - len(large) + refused,
+        "cut_bytes": sum(cut),
     }
 
 

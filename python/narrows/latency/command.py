@@ -44,7 +44,7 @@ _passed = passed_options(
      "unlimited with --count, otherwise 11s; with --load cpu or several policies, 4s per round",
      "Duration after a warm-up of 20 requests"),
     ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",
-     "Size of a request and of its response"),
+     "Size of a request and of its response, with UDP only"),
     ("--timeout", "Requests", "TIME", "1s",
      "Time for which narrows waits for a response: with --pace pingpong after each request, "
      "with --pace even after the last one. A request without a response by then counts as lost"),

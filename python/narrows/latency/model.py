@@ -165,6 +165,7 @@ class LatencyJson(_Classes):
     reconnections: NotRequired[int]
     contradicted: int
     interrupted: bool
+    notes: NotRequired[list[str]]
     stamps: bool
     lasted_s: float
     last_answer_s: NotRequired[float]

@@ -79,6 +79,7 @@ def sentences(told: LatencyJson) -> list[str]:
             f"The host stopped replying {told['last_answer_s']:.1f} s after the start of the "
             f"measurement, which lasted {told['lasted_s']:.1f} s."
         )
+    out += told.get("notes", [])
     out += _trouble(told)
     out += _slow(told)
     out += _parts(told)

@@ -9,6 +9,7 @@ from the actual send time. Times are in µs. A percentile with fewer than ten re
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, cast, get_args
@@ -47,6 +48,11 @@ def read(file: str | PathLike[str]) -> LatencyJson:
         NarrowsError: If the file is not such a result.
     """
     told, name = _parsed(file), name_of(file)
+    if told.get("kind") == "latency_lab":
+        raise NarrowsError(
+            f"{name}: a result of several policies or loads; one of them is needed here\n"
+            f"    write it to a file: jq '.setups[0].latency' {shlex.quote(name)} > one.json"
+        )
     if told.get("kind") != "latency":
         raise NarrowsError(f"{name}: not a result of narrows latency")
     kinds.check(told, _RESULT, name)
@@ -150,6 +156,7 @@ _RESULT = table(
         "policy": text,
         "pace": text,
         "interrupted": flag,
+        "notes": rows(text),
         "stamps": flag,
         "lasted_s": amount,
         "last_answer_s": amount,

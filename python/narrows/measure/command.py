@@ -170,7 +170,7 @@ _passed = passed_options(
     is_flag=False,
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
-    type=Picture(),
+    type=Picture(optional=True),
     help="Write a plot as PNG, SVG or PDF. To draw it in the terminal instead, write --plot as the "
     "last word of the command, without a file name",
 )

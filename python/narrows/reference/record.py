@@ -84,7 +84,7 @@ def load(files: Sequence[Path]) -> list[Case]:
     Raises:
         NarrowsError: If a file cannot be read.
     """
-    return [case for file in files for case in parse(text_of(file), Case)]
+    return [case for file in files for case in parse(text_of(file, "a file of cases"), Case)]
 
 
 def record(

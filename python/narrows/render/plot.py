@@ -119,20 +119,24 @@ def scale_texts(figure: Figure, factor: float) -> None:
             axis.set_tick_params(labelsize=size * factor)
 
 
-def check(file: str | PathLike[str]) -> str:
+def check(file: str | PathLike[str], *, optional: bool = False) -> str:
     """The format (`png`, `svg` or `pdf`) that the suffix of a file name selects.
 
     The function searches Matplotlib without importing it, because an import takes half a second.
+
+    Args:
+        file: The file.
+        optional: Whether the option of the file may have no value, for a plot in the terminal.
 
     Raises:
         NarrowsError: If the format is none of `FORMATS`, or if Matplotlib is not installed.
     """
     suffix = FilePath(file).suffix.lower()
     if suffix not in FORMATS:
+        last = "\n    without a file, write --plot last" if optional else ""
         raise NarrowsError(
             f"{name_of(file)}: a plot is written as PNG, SVG or PDF\n"
-            f"    write: --plot {FilePath(name_of(file)).stem}.png\n"
-            f"    without a file, write --plot last, behind the scenario"
+            f"    write: --plot {FilePath(name_of(file)).stem}.png{last}"
         )
     if find_spec("matplotlib") is None:
         raise NarrowsError(_MISSING)
@@ -222,13 +226,13 @@ def check_room(file: str | PathLike[str], style: Style | None, *, flows: int, qu
     lines = {"queue": links, "delay": links, "losses": [*links, *senders]}
     shown = [Picture(key, key, "x", "y", "", lines.get(key, senders)) for key in KEYS]
     figure = draw_columns([("a\na", shown)], style=style)
-    with matplotlib().rc_context(style.rc()), _fitting(figure, file):
+    with matplotlib().rc_context(style.rc()), fitting(figure, file):
         figure.draw_without_rendering()
 
 
 @contextmanager
-def _fitting(figure: Figure, file: str | PathLike[str]) -> Iterator[None]:
-    """Turns Matplotlib's warning that plots do not fit into an error."""
+def fitting(figure: Figure, file: str | PathLike[str]) -> Iterator[None]:
+    """Turns Matplotlib's warning that plots do not fit into an error, which names `file`."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "constrained_layout not applied")
         try:
@@ -428,6 +432,6 @@ def write(
             f"    write a smaller --size, or --dpi {dpi * math.sqrt(MOST_PIXELS / pixels):.0f}"
         )
     sink = io.BytesIO()
-    with matplotlib().rc_context(FILES), _fitting(figure, file):
+    with matplotlib().rc_context(FILES), fitting(figure, file):
         figure.savefig(sink, format=format_, dpi=dpi, metadata=metadata[format_])
     output.write(file, shown(sink.getvalue(), format_))

@@ -32,7 +32,7 @@ FILES: dict[str, Any] = {
 _GENERIC = ("serif", "sans-serif", "monospace")
 _INCH = {"mm": 25.4, "cm": 2.54, "in": 1.0}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x([0-9]+(?:\.[0-9]+)?)(mm|cm|in)")
-_LARGEST_INCHES = 50.0
+_LEAST_MM, _LARGEST_INCHES = 20.0, 50.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,13 +96,14 @@ def size(text: str) -> tuple[float, float]:
     ((3.307..., 2.362...), (3.5, 2.4))
 
     Raises:
-        NarrowsError: If the text is not a size, or if a side exceeds 50 inches.
+        NarrowsError: If the text is not a size, or if a side is below 20 mm or above 50 inches.
     """
     match = _SIZE.fullmatch(text)
     sides = [float(match[nth]) / _INCH[match[3]] for nth in (1, 2)] if match else []
-    if not sides or not all(0 < side <= _LARGEST_INCHES for side in sides):
+    least = _LEAST_MM / _INCH["mm"]
+    if not sides or not all(least <= side <= _LARGEST_INCHES for side in sides):
         raise NarrowsError(
-            f"{text}: not a size; write width and height of at most {_LARGEST_INCHES:g} inches: "
-            "84x60mm, 8.4x6cm or 3.3x2.4in"
+            f"{text}: not a size; write width and height from {_LEAST_MM:g} mm to "
+            f"{_LARGEST_INCHES:g} inches: 84x60mm, 8.4x6cm or 3.3x2.4in"
         )
     return sides[0], sides[1]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +19,7 @@ from narrows.cli.options import (
     seeds_option,
 )
 from narrows.errors import EngineError, NarrowsError
+from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
 from narrows.reproduce import render
 from narrows.reproduce.checks import experiments
@@ -30,9 +29,10 @@ from narrows.runs.run import ENGINES
 from narrows.storage import output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from narrows.reproduce.checks import Outcome
+    from narrows.reproduce.lab import Told
     from narrows.runs.run import Engine
 
 
@@ -134,11 +134,13 @@ def reproduce(  # noqa: PLR0917
             echo(f"{one.name:18} {one.title}")
         return
     names = _names(name, every=every)
+    output.check_folder(into, "--into")
 
     outcomes, refused = [], []
     chosen = {one: choose(one, kernel if one == "linux" else None) for one in engines}
     for engine, each in itertools.product(chosen.values(), names):
-        with _progress(each, quiet=as_json) as told:
+        label = each if engine.name == "sim" else f"{each}, engine {engine.name}"
+        with _progress(label, quiet=as_json) as told:
             try:
                 outcomes.append(
                     run(
@@ -216,22 +218,12 @@ def _enough(outcomes: Sequence[Outcome]) -> bool:
 
 
 @contextmanager
-def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[int], object]]:
-    """Shows the number of completed runs on stderr, if it is a terminal, after a second."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    begin = time.monotonic()
+def _progress(name: str, *, quiet: bool) -> Iterator[Told]:
+    """A progress bar with the numbers of completed and planned runs, and the current live run."""
+    with ProgressBar(quiet=quiet, of=name) as bar:
 
-    def told(runs: int) -> None:
-        seconds = time.monotonic() - begin
-        if seconds > 1:
-            print(
-                f"\r{name}: {runs} runs, {runs / seconds:.1f} per second ",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
+        def told(runs: int, planned: int, current: str) -> None:
+            parts = [f"{name}: {runs} of {planned} runs", *([current] if current else [])]
+            bar(runs, planned, ", ".join(parts))
 
-    yield told
-    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        yield told

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -33,6 +33,9 @@ Runs = list[RunJson]
 Of = Callable[[RunJson], float]
 """Computes a figure of a run."""
 
+
+Told = Callable[[int, int, str], object]
+"""Receives the numbers of completed and of planned runs, and a description of the current run."""
 
 _APART = 1000
 """Difference between the first seeds of two replications. It exceeds the number of seeds of every
@@ -81,23 +84,27 @@ class Lab:
         self,
         *,
         quick: bool = False,
-        told: Callable[[int], object] = lambda _: None,
+        told: Told = lambda *_: None,
         replication: int = 0,
         engine: EngineChoice = SIM,
         store: Path | None = None,
+        anew: bool = False,
     ) -> None:
-        """`told` is called with the number of completed runs. Each `replication` has other seeds.
-        Runs of other engines than the simulator are stored in `store`.
+        """`told` is called after each run, and repeatedly during a live run. Each `replication` has
+        other seeds. Runs of other engines than the simulator are stored in `store`. With `anew`,
+        runs that were stored before are executed again.
         """
         self.quick = quick
         self.engine = engine
         self.first_seed = 1 + _APART * replication
         self.runs = 0
+        self._planned = 0
         self.failed: dict[str, str] = {}
         self.lacks: dict[str, str] = {}
         self.tables: list[Grid] = []
         self._told = told
         self._store = store
+        self._anew = anew
 
     def seconds(self, whole: float, quick: float | None = None) -> str:
         """The duration `whole`, in s, as text. In a quick lab, it is `quick` or, without it, a
@@ -108,7 +115,10 @@ class Lab:
     def did(self, _: object = None) -> None:
         """Counts a completed run and reports the number of completed runs."""
         self.runs += 1
-        self._told(self.runs)
+        self._tell()
+
+    def _tell(self, current: str = "") -> None:
+        self._told(self.runs, max(self.runs, self._planned), current)
 
     def play(
         self,
@@ -157,6 +167,7 @@ class Lab:
             return figures
 
         todo = [(key, seed) for key in trees for seed in each]
+        self._planned = self.runs + len(todo)
         jobs = None if engine is SIM else engine.jobs()
         found = everywhere(todo, one, cost=lambda _: 0.0, done=self.did, jobs=jobs)
         got: dict[Key, Runs] = {key: [] for key in trees}
@@ -179,12 +190,15 @@ class Lab:
 
     def file(self, *what: object) -> Path | None:
         """File for the stored result of these inputs (`what`) with the engine; None for the
-        simulator or without a store.
+        simulator or without a store. With `anew`, a result of an earlier run is removed.
         """
         if self._store is None or self.engine == SIM:
             return None
         text = "\n".join(map(str, (*what, self.engine.about())))
-        return self._store / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+        found = self._store / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+        if self._anew:
+            found.unlink(missing_ok=True)
+        return found
 
     def _elsewhere(self, tree: JsonObject, seed: int, interval: str, keep_on: Progress) -> RunJson:
         """The result of a run of another engine, from the store if it was stored before."""
@@ -192,12 +206,28 @@ class Lab:
         if file is not None and file.exists():
             stored: RunJson = json.loads(file.read_text(encoding="utf-8"))
             return stored
+
+        def progress(now_s: float, end_s: float) -> None:
+            keep_on(now_s, end_s)
+            if self.engine.name == "live":  # The others have several simultaneous runs.
+                self._tell(f"{now_s:.0f} of {end_s:.0f} s of a run")
+
         done = self.engine.run(
-            from_tree(tree, Path.cwd()), seed=seed, sample_interval=interval, progress=keep_on
+            from_tree(tree, Path.cwd()), seed=seed, sample_interval=interval, progress=progress
         )
         if file is not None:
             output.write(file, json.dumps(done.json))
         return done.json
+
+
+def counted(numbers: Iterable[int]) -> str:
+    """The numbers of runs of several cells as text.
+
+    >>> counted([3, 3]), counted([3, 1])
+    ('3 runs', '1 to 3 runs')
+    """
+    ordered = sorted(set(numbers))
+    return " to ".join(map(str, dict.fromkeys((ordered[0], ordered[-1])))) + " runs"
 
 
 def mid(runs: Runs, of: Of) -> float:

@@ -100,6 +100,12 @@ def name_of(outcome: Outcome) -> str:
     return f"{outcome.experiment.name}, engine {engine.name}{kernel}"
 
 
+def measured_by(outcome: Outcome) -> str:
+    """Head of the column of the figures: `narrows` for the simulator, otherwise the engine."""
+    engine = outcome.engine
+    return "narrows" if engine == SIM else " ".join(filter(None, (engine.name, engine.kernel_name)))
+
+
 def sentence(outcome: Outcome) -> str:
     """The result of one experiment in a sentence."""
     inside, outside = outcome.count("inside"), outcome.count("outside")
@@ -158,7 +164,7 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
             f"| setup | {one.experiment.setup} |",
             f"| runs | {one.runs} |",
             "",
-            "| metric | unit | published | accepted | narrows | result |",
+            f"| metric | unit | published | accepted | {measured_by(one)} | result |",
             "|---|---|---|---|---|---|",
         ]
         for check, ours, word in one.words():
@@ -252,7 +258,7 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
             f"<small>Source: {html.escape(about.source)}.<br>Setup: "
             f"{html.escape(about.setup)}.</small></p>"
         )
-        heads = ("metric", "published", "accepted", "narrows", "unit", "", "result")
+        heads = ("metric", "published", "accepted", measured_by(one), "unit", "", "result")
         out.append(
             '<div class="wide"><table><tr>'
             + "".join(f"<th scope=col>{head}</th>" for head in heads)
@@ -308,7 +314,10 @@ def tell(outcomes: Sequence[Outcome]) -> None:
         table(
             out,
             tables.Table(
-                "", ("metric", "verdict"), ("published", "accepted", "narrows", "unit"), rows
+                "",
+                ("metric", "verdict"),
+                ("published", "accepted", measured_by(outcome), "unit"),
+                rows,
             ),
         )
         for check, why, evidence in reasons(outcome):

@@ -17,7 +17,7 @@ from narrows import __version__
 from narrows.inference import Interval, of_mean
 from narrows.reproduce import buffers, losses, maps, pages, response, shares
 from narrows.reproduce.checks import Experiment, Outcome, experiments, misses
-from narrows.reproduce.lab import Grid, Lab
+from narrows.reproduce.lab import Grid, Lab, Told
 from narrows.reproduce.wifi import wifi
 from narrows.runs.engines import SIM, EngineChoice
 from narrows.storage import output
@@ -130,7 +130,7 @@ def reproduce(
     anew: bool = False,
     replications: int | None = None,
     engine: EngineChoice = SIM,
-    told: Callable[[int], object] = lambda _: None,
+    told: Told = lambda *_: None,
 ) -> Outcome:
     """Outcome of an experiment, from a stored result of this build or from a new run.
 
@@ -150,7 +150,9 @@ def reproduce(
     of += "" if engine.kernel_name is None else f"-{engine.kernel_name}"
     file = Path(into) / f"{name}{'-quick' if quick else ''}{of}.json"
     made = f"{build()} {engine.about()}".strip()
-    how = _How(quick=quick, told=told, made=made, engine=engine, store=Path(into) / "runs")
+    how = _How(
+        quick=quick, told=told, made=made, engine=engine, store=Path(into) / "runs", anew=anew
+    )
     kept = None if anew else _kept(file, made)
     # A stored result without some of the wanted figures is computed again.
     if kept is None or not _wanted(experiment, quick=quick) <= {*kept.ours, *kept.failed}:
@@ -182,10 +184,11 @@ class _How:
     """The arguments that all runs of an experiment share."""
 
     quick: bool
-    told: Callable[[int], object]
+    told: Told
     made: str
     engine: EngineChoice
     store: Path
+    anew: bool
 
 
 def _wanted(experiment: Experiment, *, quick: bool) -> set[str]:
@@ -198,8 +201,9 @@ def _replicate(experiment: Experiment, replications: int, how: _How) -> Kept:
     """
     each: list[Kept] = []
 
-    def tell(runs: int) -> None:
-        how.told(sum(one.runs for one in each) + runs)
+    def tell(runs: int, planned: int, current: str) -> None:
+        before = sum(one.runs for one in each)
+        how.told(before + runs, before + planned, current)
 
     for number in range(replications):
         each.append(_run(experiment, replace(how, told=tell), nth=number))
@@ -221,7 +225,10 @@ def _replicate(experiment: Experiment, replications: int, how: _How) -> Kept:
 
 
 def _run(experiment: Experiment, how: _How, nth: int = 0) -> Kept:
-    lab = Lab(quick=how.quick, told=how.told, replication=nth, engine=how.engine, store=how.store)
+    lab = Lab(
+        quick=how.quick, told=how.told, replication=nth, engine=how.engine, store=how.store,
+        anew=how.anew,
+    )  # fmt: skip
     begin = time.monotonic()
     ours = ANSWERS[experiment.name](lab)
     wanted = _wanted(experiment, quick=how.quick)

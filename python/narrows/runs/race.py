@@ -29,7 +29,7 @@ from narrows.inference import of_mean
 from narrows.json_object import JsonObject
 from narrows.render import tables
 from narrows.render.html import fragment
-from narrows.render.plot import COLOURS, GREYS, MARKERS, drawing
+from narrows.render.plot import COLOURS, GREYS, MARKERS, drawing, fitting
 from narrows.render.style import Style
 from narrows.render.words import HALF, millis, with_half
 from narrows.runs.engines import SIM, EngineChoice, choose
@@ -208,6 +208,11 @@ def race(
         except NarrowsError:
             left_out[name] = ", ".join(kinds[name]["needs"])
             names.remove(name)
+    if left_out and not names:
+        needs = ", ".join(f"{name} needs {need}" for name, need in left_out.items())
+        own = next((name for name in left_out if name in registry.names("queue")), None)
+        fix = "other names" if own is None else f"--queue {own}, or other names"
+        raise NarrowsError(f"--only {','.join(left_out)}: {needs}; write {fix}")
     each = range(seed, seed + seeds)
     todo = [
         (name, setting, one_seed) for name in names for setting in SETTINGS for one_seed in each
@@ -477,6 +482,29 @@ def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
     return first, f"; no significant difference from {', '.join(others)}" if others else ""
 
 
+def check_room(names: Sequence[str], file: str | PathLike[str], style: Style | None) -> None:
+    """Checks that the plot of these congestion controls fits into the size of a figure, before the
+    simulations. Their results are replaced by other values.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed, or the plot does not fit.
+    """
+    if style is None or style.inches is None:
+        return
+    families = {kind["name"]: kind["family"] for kind in registry.table("cc")}
+    laps = [
+        Lap(
+            cc=name, family=families.get(name, ""), goodput_mbit=10.0, delay_p95_ms=float(nth),
+            sent_again_pct=0.0, share_pct=50.0, jain=1.0, fair_after_s=1.0
+        )
+        for nth, name in enumerate(names, 1)
+    ]  # fmt: skip
+    short = Race(path={}, duration_s=1, seed=1, laps=laps, left_out={})
+    figure = plot(short, style=style)
+    with fitting(figure, file):
+        figure.draw_without_rendering()
+
+
 def _label(figure: Figure, points: Axes, laps: list[Lap], style: Style) -> None:
     """Writes each name beside its point, at the nearest free place."""
     laps = [lap for lap in laps if lap.delay_p95_ms is not None]
@@ -584,5 +612,6 @@ def plot(
         bars.axvline(50, color="#4d4d4d", linestyle=":")
         bars.set_xlim(0, 100)
         bars.set_xlabel("share beside CUBIC, %; 50 is fair; lines: 95 % intervals")
-        _label(figure, points, found.laps, style)
+        with fitting(figure, "--plot" if file is None else file):
+            _label(figure, points, found.laps, style)
     return figure

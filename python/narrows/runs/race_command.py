@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import click
 
+from narrows import registry
 from narrows.cli.command import command, option
 from narrows.cli.options import (
     engine_option,
@@ -20,6 +21,7 @@ from narrows.cli.options import (
     plugin_option,
     seed_option,
     seeds_option,
+    separated,
 )
 from narrows.cli.outputs import every
 from narrows.errors import named_by
@@ -35,6 +37,7 @@ from narrows.runs.scenario import Path as NetworkPath
 from narrows.storage import output
 
 _LEAST_S, _MOST_S = 4, 3600
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "": 1.0}
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg]
@@ -49,16 +52,16 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]
         ctx: click.Context | None,
     ) -> int:
         """The duration in seconds; raises an error for other values."""
-        found = re.fullmatch(r"(\d{1,9})(s|min|)", str(value))
-        seconds = int(found[1]) * (60 if found[2] == "min" else 1) if found else 40
-        if not found or not _LEAST_S <= seconds <= _MOST_S:
+        found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(us|ms|s|min|)", str(value))
+        seconds = float(found[1]) * _UNITS[found[2]] if found else 40.0
+        if not found or not _LEAST_S <= seconds <= _MOST_S or not seconds.is_integer():
             self.fail(
                 f"must be a time from {_LEAST_S}s to {_MOST_S}s in whole seconds; write --duration "
-                f"{max(_LEAST_S, min(_MOST_S, seconds))}s",
+                f"{max(_LEAST_S, min(_MOST_S, round(seconds)))}s",
                 param,
                 ctx,
             )
-        return seconds
+        return int(seconds)
 
 
 @command(
@@ -131,7 +134,9 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss}
     if buffer is None and queue in {None, "fifo"}:
         buffer = "1bdp"
-    names = None if only is None else [name.strip() for name in only.split(",")]
+    names = None if only is None else separated("--only", only)
+    if plot:
+        races.check_room(registry.names("cc") if names is None else names, plot, style)
     path = NetworkPath(rate=rate, rtt=rtt, buffer=buffer, queue=queue, loss=loss)
     with named_by(given), ProgressBar(quiet=as_json, of="simulations") as bar:
         found = races.race(

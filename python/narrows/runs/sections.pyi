@@ -385,6 +385,8 @@ class Flow(Part):
             of a host (default: [host]).
         host: Number of the far host; flows with the same number share one address. Count; 1 to
             63; not with wifi (default: one host for all flows and probes without this key).
+        ip: Version of IP; the header of IPv6 has 20 bytes more, and a full segment 20 bytes
+            less payload; a transport has IPv4. 4 or 6; 4, 6 (default: 4).
         station: Station of the flow; with a group of stations, each one has such a flow. Text;
             the name of a station, or of a group with a count (default: the only station).
     """
@@ -412,6 +414,7 @@ class Flow(Part):
     sender: str | None = None
     receiver: str | None = None
     host: int | None = None
+    ip: Element | None = None
     station: str | None = None
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,6 +434,7 @@ class Ping(Part):
             to 1000 (default: none).
         host: Number of the far host that responds. Count; 1 to 63; not with wifi (default: one
             host for all flows and probes without this key).
+        ip: Version of IP; the header of IPv6 has 20 bytes more. 4 or 6; 4, 6 (default: 4).
         station: Station that responds; with a group of stations, each one has such a probe.
             Text; the name of a station, or of a group with a count (default: the only station).
         interval: Mean time between two probe packets. Time; 100us to 1h (default: 20ms).
@@ -447,6 +451,7 @@ class Ping(Part):
     to: str | None = None
     reroute: Sequence[Mapping[str, Value]] | None = None
     host: int | None = None
+    ip: Element | None = None
     station: str | None = None
     interval: str | None = None
     spacing: str | None = None

@@ -7,6 +7,12 @@ preceding bits determines whether a bit is inverted. The mapping is that of Xu, 
 pseudorandom function. It does not hide the structure of a network. An attacker who sends packets
 with known addresses can find their pseudonyms (RFC 6973, section 5.2.2).
 
+Deviation: a bit is never inverted if the bits before it are the beginning of a block of special
+addresses (`_BLOCKS`). Each block is therefore mapped onto itself, and the mapping is still a
+permutation that preserves prefixes. A private address has a private pseudonym, and a public unicast
+address has a public unicast one. Networks beside a block keep more leading bits: 11.0.0.0/8, which
+is beside 10.0.0.0/8, keeps eight.
+
 The key is generated at its first use, and only its owner can read its file. With the same key, a
 host has the same pseudonym in every output. Without the key, pseudonyms cannot be computed back.
 """
@@ -29,6 +35,33 @@ from narrows.errors import OutputError, reason
 from narrows.operating_system import BYTES
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_KEPT = tuple(
+    map(ipaddress.ip_network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "::/127", "ff00::/8"))
+)
+"""Blocks whose addresses belong to no single host and have no pseudonyms: this network, loopback,
+multicast, and the reserved block with the broadcast address (RFC 6890, RFC 4291)."""
+
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
+"""IPv4 addresses as IPv6 addresses (RFC 4291, section 2.5.5.2)."""
+
+_BLOCKS = (
+    *_KEPT,
+    _MAPPED,
+    # Private and shared addresses (RFC 1918, RFC 6598), link-local addresses (RFC 3927).
+    *map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")),
+    *map(ipaddress.ip_network, ("100.64.0.0/10", "169.254.0.0/16")),
+    # Global unicast, unique local (RFC 4193) and link-local addresses.
+    *map(ipaddress.ip_network, ("2000::/3", "fd00::/8", "fe80::/64")),
+)
+"""Blocks of special addresses, each of which is mapped onto itself."""
+
+_FIXED = frozenset(
+    (block.max_prefixlen, place, int(block.network_address) >> (block.max_prefixlen - place))
+    for block in _BLOCKS
+    for place in range(block.prefixlen)
+)
+"""Address size, length and value of each beginning of a block."""
 
 _KEY_BYTES = 32
 _NAMES = frozenset({"address", "host", "hostname", "nodename", "url", "server_name"})
@@ -92,13 +125,10 @@ class Anonymizer:
         self._of = lru_cache(maxsize=100_000)(self._pseudonym)
 
     def address(self, address: str | Address) -> Address:
-        """The pseudonym of an address; loopback, unspecified and multicast addresses are
-        unchanged.
+        """The pseudonym of an address; addresses in `_KEPT`, such as loopback and multicast
+        addresses, are unchanged.
         """
-        given = ipaddress.ip_address(address)
-        if given.is_loopback or given.is_unspecified or given.is_multicast:
-            return given
-        return self._of(given)
+        return self._of(ipaddress.ip_address(address))
 
     def name(self, name: str) -> str:
         """The pseudonym of a host name. If the name is an address, it is the pseudonym of the
@@ -169,12 +199,20 @@ class Anonymizer:
         return self.sentence(tree, names) if isinstance(tree, str) else tree
 
     def _pseudonym(self, address: Address) -> Address:
+        if any(address in block for block in _KEPT):
+            return address
         bits, value = address.max_prefixlen, int(address)
+        if address in _MAPPED:
+            base = int(_MAPPED.network_address)
+            return ipaddress.IPv6Address(base | int(self._of(ipaddress.IPv4Address(value ^ base))))
         flipped = 0
         for place in range(bits):
-            prefix = value >> (bits - place) << (bits - place)
-            known = b"%d %d %x" % (bits, place, prefix)
-            flipped = flipped << 1 | hmac.digest(self._key, known, "sha256")[0] & 1
+            prefix = value >> (bits - place)
+            flip = 0
+            if (bits, place, prefix) not in _FIXED:
+                known = b"%d %d %x" % (bits, place, prefix << (bits - place))
+                flip = hmac.digest(self._key, known, "sha256")[0] & 1
+            flipped = flipped << 1 | flip
         return type(address)(value ^ flipped)
 
 

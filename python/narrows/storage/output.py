@@ -108,12 +108,31 @@ class Folder(click.Path):
         """
         folder: Any = super().convert(value, param, ctx)
         if folder:
-            check(folder)
-            _probe(folder)
+            check_folder(folder)
         return folder
 
 
-def _probe(folder: str) -> None:
+def check_folder(folder: str | PathLike[str], option: str = "") -> None:
+    """Checks, before a command starts its work, whether files can be created in a folder, which the
+    command creates if necessary.
+
+    Args:
+        folder: The folder.
+        option: The option that names it, for the message.
+
+    Raises:
+        OutputError: If nothing can be written there.
+    """
+    try:
+        check(folder)
+        _probe(folder)
+    except OutputError as error:
+        if not option:
+            raise
+        raise OutputError(f"{option} {error}; write another directory") from error
+
+
+def _probe(folder: str | PathLike[str]) -> None:
     """Creates and deletes a file in a folder, or in its nearest existing parent, to test whether
     files can be written there.
 

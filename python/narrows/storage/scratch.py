@@ -46,11 +46,12 @@ def _make(prefix: str, place: Path) -> tuple[Path, int | None]:
     _remove_left(prefix, place)
     while True:
         made = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        lock = system.locked_folder(made, system.EXCLUSIVE)
-        # Another process may have removed the folder before it was locked.
-        if os.fstat(lock).st_nlink:
-            return made, lock
-        os.close(lock)
+        # Another process may remove the folder before it is opened, or before it is locked.
+        with suppress(FileNotFoundError):
+            lock = system.locked_folder(made, system.EXCLUSIVE)
+            if os.fstat(lock).st_nlink:
+                return made, lock
+            os.close(lock)
 
 
 def _remove_left(prefix: str, place: Path) -> None:

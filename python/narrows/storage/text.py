@@ -64,8 +64,9 @@ def unread(file: str | PathLike[str], error: OSError) -> str:
     return told if meant is None else f"{told}; did you mean {name_of(meant)}?"
 
 
-def text_of(file: str | PathLike[str]) -> str:
-    """The text of a hand-written file, with all line ends converted to newlines.
+def text_of(file: str | PathLike[str], what: str = "a scenario") -> str:
+    """The text of a hand-written file, with all line ends converted to newlines; `what` the file
+    should be is for errors.
 
     Raises:
         NarrowsError: If the file cannot be read or is not UTF-8.
@@ -73,7 +74,7 @@ def text_of(file: str | PathLike[str]) -> str:
     try:
         text = untrusted_input.read(file).decode()
     except UnicodeDecodeError as error:
-        raise NarrowsError(f"{name_of(file)}: not UTF-8 text, so not a scenario") from error
+        raise NarrowsError(f"{name_of(file)}: not UTF-8 text, so not {what}") from error
     except OSError as error:
         raise NarrowsError(unread(file, error)) from error
     return text.replace("\r\n", "\n").replace("\r", "\n")

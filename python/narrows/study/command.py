@@ -105,6 +105,7 @@ def study(  # noqa: PLR0917
     if rules_file is not None and not asked.rules:
         ones = ", ".join(f"narrows study {each.name}" for each in known.values() if each.rules)
         raise NarrowsError(f"--rules: the study {name} has no rules; omit --rules, or run {ones}")
+    output.check_folder(into, "--into")
     count = Count(quiet=as_json)
     try:
         found = run(

@@ -17,6 +17,7 @@ from narrows.render.styled import table
 from narrows.render.terminal import console
 from narrows.render.words import HALF, number
 from narrows.study.study import Found, Grid, Intervals
+from narrows.sweeps.render import failed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,8 +62,8 @@ def tell(found: Found) -> None:
     if any(found.intervals):
         out.print(f"\nEach value is the mean of {found.seeds} seeds. {HALF}")
     out.print(f"\nNumber of runs: {found.runs}.")
-    for failure in found.failures:
-        out.print(f"failed: {failure}")
+    for line in failed(found.failures):
+        out.print(line, markup=False)
 
 
 def tables_of(found: Found) -> list[tables.Table]:

@@ -150,7 +150,7 @@ class Found:
         answer: The answer.
         runs: Number of runs, stored ones included.
         seconds: Wall-clock time of the call, in s; stored runs take almost none.
-        failures: Messages of failed runs.
+        failures: The scenario file and the reason of each failed run.
         seeds: Number of seeds, if `--seeds` was given; otherwise None.
         intervals: For each grid, the mean of each cell over the answers to single seeds, with its
             interval. None for a grid if an answer has other rows or columns. Empty unless `seeds`
@@ -162,7 +162,7 @@ class Found:
     answer: Answer
     runs: int
     seconds: float = 0.0
-    failures: list[str] = field(default_factory=list)
+    failures: list[tuple[Path, str]] = field(default_factory=list)
     seeds: int | None = None
     intervals: list[Intervals | None] = field(default_factory=list)
     engine: EngineChoice = SIM
@@ -183,7 +183,7 @@ class Found:
             "verdict": self.answer.verdict,
             "runs": self.runs,
             "took_s": round(self.seconds, 3),
-            "failures": self.failures,
+            "failures": [f"{file}: {reason}" for file, reason in self.failures],
             **({"rules": self.answer.rules["rules"]} if self.answer.rules else {}),
             "grids": [
                 {
@@ -269,7 +269,7 @@ def run(
     chosen = choose(engine, kernel)
     whole, before = 0, 0
     rows: dict[str, Rows] = {}
-    failures = []
+    failures: list[tuple[Path, str]] = []
     while waiting:
         whole += sum(map(len, waiting.values()))
         for name, one in waiting.items():
@@ -281,7 +281,7 @@ def run(
                     progress(before + done, failed, whole)
 
             rows[name] = one.run(on=on, progress=tell).to_pylist()
-            failures += [f"{failure.file}: {failure.reason}" for failure in one.failures]
+            failures += [(failure.file, failure.reason) for failure in one.failures]
             before += len(one)
         parts = study.more(quick, rows) if study.more else None
         waiting = (

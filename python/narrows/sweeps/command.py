@@ -101,6 +101,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     the runs that have no result. The exit code is 1 if a run failed.
     """
     need_linux(engine, kernel=kernel)
+    output.check_folder(into, "--into")
     asked = load(file, into, engine=cast("Engine", engine), kernel=kernel)
     count = Count(quiet=quiet or as_json)
     begin = time.monotonic()

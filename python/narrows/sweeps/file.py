@@ -55,7 +55,7 @@ def load(
         NarrowsError: If the file cannot be read or is not a valid sweep.
     """
     name = name_of(file)
-    text = text_of(file)
+    text = text_of(file, "a sweep")
     given = _core.toml_tables(text, name)
     if kind_of(text, name) == "scenario":
         raise NarrowsError(f"{name}: a scenario, not a sweep: narrows run {name}")

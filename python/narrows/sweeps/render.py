@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from narrows.render import tables
@@ -42,7 +44,7 @@ SHOWN = [
 """Columns of a sweep whose medians are shown."""
 
 _FEW = 5
-"""Maximum number of failures that are printed; the directory of results contains all."""
+"""Maximum number of reasons that are printed; the directory of results contains all failures."""
 
 
 def summary(medians: Medians) -> tables.Table:
@@ -84,12 +86,30 @@ def show(asked: Sweep, rows: int, medians: Medians) -> None:
     )
     out.print("\nMedians over all rows (one row per flow of a run):")
     table(out, summary(medians))
-    if asked.failures:
-        out.print(f"\n{len(asked.failures)} runs failed:")
-        for failure in asked.failures[:_FEW]:
-            out.print(f"  {failure.file}: {failure.reason.splitlines()[0]}")
-        if len(asked.failures) > _FEW:
-            out.print(f"  and {len(asked.failures) - _FEW} more in {asked.into}/failures")
+    for line in failed([(one.file, one.reason) for one in asked.failures]):
+        out.print(line, markup=False)
+
+
+def failed(runs: Sequence[tuple[FilePath, str]]) -> list[str]:
+    """The failed runs as lines, given the scenario file and the reason of each.
+
+    The first line has the number of runs. Each reason has a line with the first file.
+
+    >>> failed([(FilePath("a.toml"), "no cc x"), (FilePath("b.toml"), "no cc x")])
+    ['', '2 runs failed:', '  no cc x: a.toml and 1 more']
+    """
+    if not runs:
+        return []
+    reasons: dict[str, list[FilePath]] = {}
+    for file, reason in runs:
+        reasons.setdefault((reason.splitlines() or [""])[0], []).append(file)
+    lines = [
+        f"  {reason}: {files[0]}{f' and {len(files) - 1} more' if len(files) > 1 else ''}"
+        for reason, files in [*reasons.items()][:_FEW]
+    ]
+    rest = len(reasons) - _FEW
+    more = [f"  and {rest} other reasons; see {runs[0][0].parent}"] if rest > 0 else []
+    return ["", f"{len(runs)} run{'s' if len(runs) != 1 else ''} failed:", *lines, *more]
 
 
 class Count:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from narrows.cli.command import Group, argument, option
-from narrows.cli.options import jobs_option, json_option, quiet_option
+from narrows.cli.options import Number, jobs_option, json_option, quiet_option
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
 from narrows.render.words import counted
+from narrows.storage import output
 
 if TYPE_CHECKING:
     from narrows.train.model import StepJson
@@ -43,7 +44,7 @@ def train() -> None:
     "--budget",
     group="Search",
     metavar="SECONDS",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=600.0,
     help="CPU time in seconds after which the search ends; the step that reaches it is finished",
 )
@@ -99,6 +100,7 @@ def remy(  # noqa: PLR0917 - Click calls it by keyword
     from narrows.train.training import Limits, Training  # noqa: PLC0415
 
     training = load(file)
+    output.check_folder(into, "--into")
     silent = quiet or as_json
     with ProgressBar(quiet=silent, of="search") as bar:
 

@@ -81,7 +81,7 @@ def load(file: str | Path) -> TrainingJson:
         NarrowsError: If it cannot be read, or is not valid. The message has a line for each error.
     """
     name = name_of(file)
-    given = _core.toml_tables(text_of(file), name)
+    given = _core.toml_tables(text_of(file, "a training file"), name)
     wrong: list[str] = []
     merged: dict[str, dict[str, Any]] = {}
     for key in given:

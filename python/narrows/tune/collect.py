@@ -19,11 +19,10 @@ from narrows.tune.facts import Facts, parse
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9\[:][A-Za-z0-9_.:%\[\]-]*")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_PATIENCE_S = 120
-_MOST = 64 << 20
-"""Maximum size of the collector's text, in bytes. The number of lines of each section is limited;
-even 64 namespaces with 2000 connections each need less.
-"""
+_PATIENCE_S: float
+_MOST: int
+_PATIENCE_S, _MOST = _core.collector_limits()
+"""Maximum duration of the collector in s, and maximum size of its text in bytes."""
 _MOST_SAID = 1 << 16
 """Maximum number of bytes of a program's stderr that are kept: the last ones."""
 _LINE = 300

@@ -8,7 +8,6 @@ not visible.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,13 +35,6 @@ class Record(dict[str, Any]):
 
 class Interface(Record):
     """A network interface."""
-
-    @property
-    def leaves(self) -> list[Record]:
-        """The queue disciplines in which packets wait: those under mq or mqprio, otherwise the
-        root.
-        """
-        return [Record(row) for row in json.loads(_core.interface_leaves(self.json()))]
 
 
 class Facts(Record):
@@ -109,13 +101,3 @@ def parse(text: str, name: str = "the collector's text") -> Facts:
         NarrowsError: If the text is something else, is incomplete, or has another version.
     """
     return Facts(json.loads(_core.host_facts(text, name), object_hook=_record))
-
-
-def release(text: str) -> tuple[int, int] | None:
-    """The major and minor number of a kernel release; None if the text has none.
-
-    >>> release("6.1.0-13-amd64"), release("4.9"), release("odd")
-    ((6, 1), (4, 9), None)
-    """
-    found = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", text)
-    return (int(found[1]), int(found[2])) if found else None

@@ -184,6 +184,7 @@ def worst_case(  # noqa: PLR0917 - Click calls it by keyword
             wrong.append(str(error))
     if wrong:
         raise NarrowsError("\n".join(wrong))
+    output.check_folder(into, "--into")
     with ProgressBar(quiet=quiet or as_json, of="search") as bar:
         found = running.worst_case(
             file,

@@ -11,7 +11,7 @@
 //! | `flow` | flow, half | flow, half | flow, half | probe | application |
 //! | `flags`, bits 0 and 1 | ECN | ECN | ECN | ECN | ECN |
 //! | `flags`, bit 2 | SYN | SYN | SYN | 0 | 0 |
-//! | `flags`, bit 3 | PSH | PSH | 0 | 0 | 0 |
+//! | `flags`, bit 3 | PSH | PSH | IPv6 | IPv6 | IPv6 |
 //! | `flags`, bit 4 | joined | joined | 0 | 0 | 0 |
 //! | `flags`, bit 5 | CWR | CWR | CWR, or bit 1 of ACE | 0 | 0 |
 //! | `flags`, bit 6 | damaged | damaged | damaged | damaged | damaged |
@@ -22,11 +22,13 @@
 //!
 //! - `seq`: two values are the low and the high 32 bits. The window is in bytes and the RTT in µs.
 //!   The timestamp of an ACK is its own, and `tsecr` is the one that it echoes.
-//! - `bytes`: payload or whole frame, in bytes.
+//! - `bytes`: payload or whole frame, in bytes. A segment and an ACK are created for IPv4; their
+//!   label adds the rest of the header of IPv6.
 //! - Bit 31 of `word` of data: the packet has the AccECN option. Timestamps are in milliseconds and
 //!   runs are shorter than three days, so timestamps do not need this bit.
 //! - Bit 30 of `word` of data: the segments of the flow have another size, or no timestamps. The 16
 //!   highest bits of `seq` are then their [`Shape`], so such a flow has less than 2⁴⁸ bytes.
+//! - Bit 29 of `word` of data: the packet has an IPv6 header. It is zero with a congestion header.
 //! - `flow`: the index of a flow in the scenario, or the number of one half of a connection of an
 //!   application (`owners`). Indices of probes follow those of the flows.
 //! - `joined`: the packet and its predecessor left their host in one super-packet. ACE is the
@@ -49,6 +51,7 @@ mod payloads;
 
 pub(crate) use contents::{Acks, Headers};
 use narrows_core::net::{FAR, NEAR, Port};
+use narrows_core::packet::Ip;
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::transport::{HEADERS, Shape, TIMESTAMPS, TcpOptions};
@@ -88,6 +91,10 @@ const HEADER: u8 = 1 << 7;
 const OPTION: u32 = 1 << 31;
 /// `word`: the highest bits of `seq` of data are the shape of its segments.
 const SHAPED: u32 = 1 << 30;
+/// `word`: data has an IPv6 header.
+const SIX: u32 = 1 << 29;
+/// `flags`: a packet without data has an IPv6 header.
+const SIX_ELSE: u8 = PSH;
 /// `seq`: position of the first bit of the shape.
 const SHAPE: u32 = 48;
 /// `class`: position of the DSCP's first bit.
@@ -110,14 +117,16 @@ const SOURCE: u8 = 1 << 7;
 pub struct Label {
     dscp: u8,
     host: u8,
+    ip: Ip,
 }
 
 impl Label {
-    /// The label of a flow with this DSCP and far host. `translated`: a NAT hides the address of
-    /// the host.
-    pub fn new(dscp: u8, host: u8, translated: bool) -> Label {
+    /// The label of a flow with this DSCP, far host and version of IP. `translated`: a NAT hides
+    /// the address of the host.
+    pub fn new(dscp: u8, host: u8, translated: bool, ip: Ip) -> Label {
         Label {
             dscp,
+            ip,
             host: host & NUMBER | if translated { TRANSLATED } else { 0 },
         }
     }
@@ -223,7 +232,7 @@ impl Packet {
     pub fn pong(self) -> Packet {
         Packet {
             class: Kind::Pong as u8 | self.class & !(Kind::Pong as u8),
-            flags: 0,
+            flags: self.flags & SIX_ELSE,
             entered: self.entered ^ u64::from(SOURCE) << HOST,
             ..self
         }
@@ -254,14 +263,37 @@ impl Packet {
         self.class = self.class & 0b11 | dscp << DSCP;
         self
     }
-    /// This packet with the label of its flow, sent from the port `from`.
+    /// This new packet with the label of its flow, sent from the port `from`.
     #[inline]
     pub fn labelled(self, label: Label, from: Port) -> Packet {
         let host = label.host | if from == FAR { SOURCE } else { 0 };
-        Packet {
+        let packet = Packet {
             entered: self.entered & !(0xff << HOST) | u64::from(host) << HOST,
             ..self.of_class(label.dscp)
+        };
+        match label.ip {
+            Ip::V4 => packet,
+            Ip::V6 => packet.over_ipv6(),
         }
+    }
+    #[cold]
+    fn over_ipv6(mut self) -> Packet {
+        if self.kind() == Kind::Data {
+            self.word |= SIX;
+        } else {
+            self.bytes += Ip::V6.beyond_v4();
+            self.flags |= SIX_ELSE;
+        }
+        self
+    }
+    /// The version of IP of the packet.
+    #[inline]
+    pub fn ip(&self) -> Ip {
+        let six = match self.kind() {
+            Kind::Data => self.word & SIX != 0,
+            _ => self.flags & SIX_ELSE != 0,
+        };
+        if six { Ip::V6 } else { Ip::V4 }
     }
     /// The port at which the packet entered the path.
     pub fn port(&self) -> Port {
@@ -305,6 +337,12 @@ impl Packet {
         self.bytes -= full as u16;
         self.flags = self.flags & !CWR | JOINED;
         Some(first)
+    }
+    /// The size of data with IPv6 headers.
+    fn size_over_ipv6(&self) -> Bytes {
+        let packets = u64::from(self.bytes).div_ceil(u64::from(self.options().payload()));
+        let longer = u64::from(Ip::V6.beyond_v4());
+        self.segment().size() + Bytes::new(longer * packets.max(1))
     }
     /// The TCP options of data.
     #[inline]
@@ -353,7 +391,7 @@ impl Packet {
                 _ => self.seq & ((1 << SHAPE) - 1),
             },
             len: u32::from(self.bytes),
-            tsval: self.word & !(OPTION | SHAPED),
+            tsval: self.word & !(OPTION | SHAPED | SIX),
             tsecr: self.tsecr,
             syn,
             psh,
@@ -373,7 +411,9 @@ impl packet::Packet for Packet {
         match self.kind() {
             Kind::Data => {
                 let options = self.options();
-                if self.flags & SYN == 0 && u32::from(self.bytes) <= options.payload() {
+                if self.word & SIX != 0 {
+                    self.size_over_ipv6()
+                } else if self.flags & SYN == 0 && u32::from(self.bytes) <= options.payload() {
                     Bytes::new(options.headers() + u64::from(self.bytes))
                 } else {
                     self.segment().size()
@@ -381,6 +421,10 @@ impl packet::Packet for Packet {
             }
             _ => Bytes::new(u64::from(self.bytes)),
         }
+    }
+    #[inline]
+    fn memory(&self, size: Bytes) -> Bytes {
+        packet::memory(size, self.ip())
     }
     #[inline]
     fn enqueued_at(&self) -> Time {
@@ -429,7 +473,10 @@ impl packet::Packet for Packet {
     fn ack(&self) -> Option<packet::Ack> {
         (self.kind() == Kind::Ack && self.flags & SYN == 0).then(|| packet::Ack {
             connection: u64::from(self.flow),
-            pure: matches!(u64::from(self.bytes), HEADERS | BARE),
+            pure: matches!(
+                u64::from(self.bytes - self.ip().beyond_v4()),
+                HEADERS | BARE
+            ),
             next: self.seq as u32,
             timestamps: Some(((self.seq >> 32) as u32, self.tsecr)),
             ecn: (self.flags & ECE != 0, self.flags & CWR != 0),
@@ -604,5 +651,54 @@ mod tests {
             seen.iter().map(|s| s.joined).collect::<Vec<_>>(),
             [false, true, true]
         );
+    }
+
+    /// Each packet with an IPv6 header has 20 bytes more than with one of IPv4, and each segment of
+    /// a super-packet, too. Everything else is equal.
+    #[test]
+    fn ipv6_adds_twenty_bytes_per_packet() {
+        let labels = [Ip::V4, Ip::V6].map(|ip| Label::new(46, 3, false, ip));
+        let segment = Segment {
+            seq: 5,
+            len: 2 * 1428 + 7,
+            tsval: 259_200_000,
+            psh: true,
+            options: TcpOptions::new(1428, true, false),
+            ..Segment::default()
+        };
+        let syn = Segment {
+            syn: true,
+            ..Segment::default()
+        };
+        let ack = AckSegment {
+            ack: 77,
+            ..AckSegment::default()
+        };
+        for (packet, of, packets) in [
+            (Packet::data(3, &segment), Some(segment), 3),
+            (Packet::data(3, &syn), Some(syn), 1),
+            (Packet::ack(3, &ack, 9), None, 1),
+            (Packet::ping(3, 9), None, 1),
+            (Packet::datagram(3, true, 9, Time::ZERO, 142), None, 1),
+        ] {
+            let [four, six] = labels.map(|label| packet.labelled(label, NEAR));
+            assert_eq!((four.ip(), six.ip()), (Ip::V4, Ip::V6));
+            assert_eq!(six.size().get(), four.size().get() + 20 * packets);
+            assert_eq!(six.memory(six.size()) - four.memory(four.size()), {
+                Bytes::new(20 * (packets - 1))
+            });
+            assert_eq!(packet::Packet::ack(&six), packet::Packet::ack(&four));
+            if let Some(of) = of {
+                assert_eq!(six.segment(), of);
+            }
+        }
+        let six = Packet::ping(3, 9).labelled(labels[1], NEAR);
+        assert_eq!((six.pong().ip(), six.pong().size().get()), (Ip::V6, 126));
+        let mut rest = Packet::data(3, &segment).labelled(labels[1], NEAR);
+        let mut cut: Vec<u64> = std::iter::from_fn(|| rest.first_segment())
+            .map(|packet| packet.size().get())
+            .collect();
+        cut.push(rest.size().get());
+        assert_eq!(cut, [1514, 1514, 93]);
     }
 }

@@ -79,7 +79,7 @@ impl World {
             probes.push(Probe {
                 meter: ProbeMeter::new(),
                 departures,
-                label: Label::new(spec.dscp, spec.host, scenario.path.nat),
+                label: Label::new(spec.dscp, spec.host, scenario.path.nat, spec.ip),
             });
         }
         applications.reserve(&mut timers);
@@ -138,6 +138,7 @@ fn flow(
         kernel: own.kernel,
         gso: own.gso,
         mss: own.options(false).mss(),
+        ip: own.ip,
         seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
     };
     let unused;
@@ -163,7 +164,7 @@ fn flow(
         access_forward: access.link(forward),
         access_reverse: access.link(reverse),
         port: sender_port(spec),
-        label: Label::new(spec.dscp, spec.host, scenario.path.nat),
+        label: Label::new(spec.dscp, spec.host, scenario.path.nat, spec.ip),
         transfer: spec.size.is_some(),
         restarts: spec.restart.is_some(),
         driver: Driver::Tcp,

@@ -68,8 +68,8 @@ pub(super) const UNIT: u64 = 256;
 /// Packets of the initial window. Until this many are delivered, the window also grows above its
 /// goal. It takes the place of the bandwidth-delay product while no round trip is measured.
 pub(super) const INITIAL_WINDOW: u32 = 10;
-/// Size of a full segment with its TCP and IP headers, in bytes.
-const IP_HEADERS: u64 = 52;
+/// TCP header with timestamps, in bytes.
+const TCP_HEADER: u64 = 32;
 
 /// The parameters.
 pub const PARAMS: &[Param] = &[
@@ -221,7 +221,7 @@ impl Settings {
             paced_packet: if host.kernel.follows(Rule::BbrRateOfPayload) {
                 u64::from(host.mss)
             } else {
-                u64::from(host.mss) + IP_HEADERS
+                u64::from(host.mss) + TCP_HEADER + u64::from(host.ip.header())
             },
             aggregation_gain: if aggregates {
                 gain("aggregation_gain")

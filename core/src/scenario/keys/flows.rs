@@ -150,6 +150,15 @@ pub(super) const KEYS: &[Key] = &[
         "number of the far host; flows with the same number share one address",
     )
     .within("1 to 63; not with wifi"),
+    custom(
+        "flow",
+        "ip",
+        "4 or 6",
+        "4",
+        "version of IP; the header of IPv6 has 20 bytes more, and a full segment 20 bytes less \
+         payload; a transport has IPv4",
+    )
+    .within("4, 6"),
     text(
         "flow",
         "station",
@@ -166,6 +175,14 @@ pub(super) const KEYS: &[Key] = &[
         "number of the far host that responds",
     )
     .within("1 to 63; not with wifi"),
+    custom(
+        "probe",
+        "ip",
+        "4 or 6",
+        "4",
+        "version of IP; the header of IPv6 has 20 bytes more",
+    )
+    .within("4, 6"),
     text(
         "probe",
         "station",

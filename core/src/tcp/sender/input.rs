@@ -569,6 +569,11 @@ impl Sender {
         } else {
             // On a path that reorders, selective ACKs count as progress too.
             ev.may_grow = news.una_advanced || (self.reordering > super::REORDERING && news.sacked);
+            if ev.may_grow && !self.needs.owns_recovery {
+                // As in Linux (`tcp_cong_avoid`), such an ACK is use of the window, even if the
+                // window cannot grow.
+                self.cwnd_stamp = self.ticks.at(now);
+            }
         }
         self.cc.on_ack(&mut self.w, &ev);
         if self.w.reduce {

@@ -549,8 +549,8 @@ impl Sender {
         let unused = tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks;
         if unused && self.cfg.slow_start_after_idle && !self.needs.owns_recovery {
             if self.state == State::Open && !self.send_buffer.blocked {
-                // The window was not used up for a whole timeout: reduce it halfway to the used
-                // part.
+                // For a whole timeout, the window was not used up and no data were acknowledged:
+                // reduce it halfway to the used part.
                 let used = self.cwnd_used.max(self.cfg.iw);
                 if used < self.w.cwnd {
                     self.w.ssthresh = self.current_ssthresh();

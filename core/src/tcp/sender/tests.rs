@@ -147,6 +147,27 @@ fn that_the_window_was_the_limit_was_forgotten_before_6_1() {
 }
 
 #[test]
+fn an_unused_window_is_reduced_after_a_timeout_without_an_ack() {
+    let kept = |acked: bool| {
+        let mut s = sender(LINUX_6_12, 40);
+        if acked {
+            // The receive window admits no further segment.
+            let ack = AckSegment {
+                ack: u64::from(MSS),
+                window: 9 * u64::from(MSS),
+                ..AckSegment::default()
+            };
+            s.on_segment(at(400_000), &ack, &mut |_| ());
+        }
+        (s.w.cwnd, s.w.ssthresh) = (40, 20);
+        (s.cwnd_limited, s.max_packets_out) = (false, 0);
+        s.validate_window(at(400_000), false);
+        s.w.cwnd
+    };
+    assert_eq!([false, true].map(kept), [25, 40]);
+}
+
+#[test]
 fn probes_were_for_idle_tails_before_4_16() {
     let probes = |kernel| {
         let mut s = sender(kernel, 40);

@@ -8,6 +8,7 @@ use crate::tune::persist::{
     File, SYSCTL_FILE, SYSCTL_FILE_LAST, modules_file, route_file, sysctl_text,
 };
 use crate::tune::plan::{Change, State, Target, is_name};
+use crate::tune::routes::replacement;
 use crate::tune::{quoted, routes};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -67,8 +68,8 @@ impl Making<'_> {
         let found = route_file(facts, family, &after).filter(|_| !self.inside);
         if found.is_none() && !self.inside {
             let why = "the program that sets the routes of this host at boot is unknown";
-            let command = after.join(" ");
-            let fix = format!("add this command to its configuration: ip route replace {command}");
+            let command = replacement(family, &after);
+            let fix = format!("add this command to its configuration: {command}");
             self.leave(format!("{prefix} after a reboot"), why, fix);
         }
         self.done.push(format!("connections to {prefix} use {cc}"));

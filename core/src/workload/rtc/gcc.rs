@@ -560,6 +560,7 @@ mod tests {
             from: Time::ZERO,
             end: Time::ZERO + Span::s(1),
             datagram: crate::workload::MOST_DATAGRAM,
+            ip: crate::packet::Ip::V4,
         };
         Gcc::new(&Params::defaults(KIND.params), setting)
     }

@@ -68,6 +68,7 @@ mod tests {
             from: Time::ZERO,
             end: Time::ZERO + Span::s(1),
             datagram: crate::workload::MOST_DATAGRAM,
+            ip: crate::packet::Ip::V4,
         };
         let mut source = Source::new(&Params::defaults(KIND.params), setting);
         let sizes: alloc::vec::Vec<f64> = (0..30_000)
