@@ -20,7 +20,7 @@ use crate::sys;
 use crate::sys::datagram::{self, BATCH, HEADER, Outgoing, SEGMENTS};
 use crate::sys::socket;
 use narrows_core::cc::{CcKind, Host};
-use narrows_core::packet::Ecn;
+use narrows_core::packet::{Ecn, Ip};
 use narrows_core::param::Params;
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::tcp::{Config, EcnUse, Receiver, Sender};
@@ -152,7 +152,11 @@ impl Flow {
         dscp: u8,
         budget: &Arc<Budget>,
     ) -> std::io::Result<Flow> {
-        let config = terms.config();
+        let ip = if peer.is_ipv4() { Ip::V4 } else { Ip::V6 };
+        let config = Config {
+            ip,
+            ..terms.config()
+        };
         let end = match role {
             Role::Sender => End::Sender(Box::new(sender(cc, config)?)),
             Role::Receiver => End::Receiver(Box::new(Receiver::new(&config))),
@@ -472,6 +476,7 @@ fn sender(cc: &CcKind, config: Config) -> std::io::Result<Sender> {
         hz: config.hz,
         kernel: config.kernel,
         gso: config.gso,
+        ip: config.ip,
         mss: config.options(false).mss(),
         seed: u64::from_ne_bytes(random::<8>()?),
     };
