@@ -3,6 +3,7 @@
 #[cfg(feature = "emulator")]
 mod live_commands;
 
+use narrows_core::cc::CcKind;
 #[cfg(feature = "emulator")]
 use narrows_host::emulator::shell_command;
 use narrows_host::sys::{self, kernel, process};
@@ -12,6 +13,7 @@ use narrows_host::{HostError, latency, measure, serve, tables};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const MACHINE: &str = "\
@@ -29,7 +31,8 @@ fn table_option(args: impl Iterator<Item = String>) -> (bool, impl Iterator<Item
 
 fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
     let known = |name: &str| std::env::var(name).ok();
-    let options = serve::options::read(args, known).map_err(HostError::Unlike)?;
+    let mut options = serve::options::read(args, known).map_err(HostError::Unlike)?;
+    load_ccs(&mut options.ccs, &options.plugins)?;
     let mut out = std::io::stdout();
     if options.unit {
         let program = std::env::current_exe().map_err(HostError::failed("this program"))?;
@@ -47,10 +50,27 @@ fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
     })
 }
 
+/// Adds the congestion controls of plugins to `known`.
+#[cfg(feature = "emulator")]
+fn load_ccs(known: &mut Vec<CcKind>, plugins: &[PathBuf]) -> Result<(), HostError> {
+    narrows_host::plugins::add_ccs(known, plugins)
+}
+#[cfg(not(feature = "emulator"))]
+fn load_ccs(_: &mut Vec<CcKind>, plugins: &[PathBuf]) -> Result<(), HostError> {
+    match plugins.first() {
+        None => Ok(()),
+        Some(file) => Err(HostError::Unlike(format!(
+            "--plugin {}: this narrows-host was built without plugins; leave it out",
+            file.display()
+        ))),
+    }
+}
+
 fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
     let (table, args) = table_option(args);
     let known = |name: &str| std::env::var(name).ok();
-    let options = measure::options::read(args, known).map_err(HostError::Unlike)?;
+    let mut options = measure::options::read(args, known).map_err(HostError::Unlike)?;
+    load_ccs(&mut options.ccs, &options.plugins)?;
     measure::plan::check(&options).map_err(HostError::Unlike)?;
     sys::remember_signals(options.tied);
     let stream = options.stream;

@@ -10,9 +10,11 @@ use crate::Frame;
 use crate::emulator::frame::{self, Ports};
 use crate::latency::{irtt, stamp};
 use crate::measure::http;
+#[cfg(feature = "transport")]
+use crate::measure::transport::{flow, segment};
 use crate::protocols::iperf3::{self, Params, datagram};
 use crate::protocols::tcp_info::Row;
-use crate::protocols::wire::{self, Hello, Kind, Ping, TIMED, Timed};
+use crate::protocols::wire::{self, Hello, Kind, Opening, Ping, TIMED, Timed};
 use crate::serve::page;
 use crate::tune::journal::Journal;
 use crate::tune::plan::Plan;
@@ -21,6 +23,8 @@ use narrows_core::net::NEAR;
 use narrows_core::net::trace::{Trace, delays};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
+#[cfg(feature = "transport")]
+use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::tune::collector;
 use narrows_core::tune::findings::{Path, audit};
 use narrows_core::tune::text::Audit;
@@ -58,6 +62,10 @@ const TRACE: u64 = 64;
 const CHANGES: u64 = 512;
 /// Heap use per byte of a rule tree, which stores a region of four intervals for each node.
 const TREE: u64 = 512;
+
+/// Heap use per byte of datagrams of a flow. An ACK of 26 bytes releases some segments, each with a
+/// record.
+const FLOW: u64 = 4096;
 
 /// Heap use per byte of the collector's text. A short line with an interface gives a record with
 /// all properties, and several findings.
@@ -129,6 +137,54 @@ pub const PARSERS: &[Parser] = &[
             [Kind::Load, Kind::Question]
                 .map(|kind| ping(kind).to_bytes().to_vec())
                 .into()
+        },
+    },
+    Parser {
+        name: "opening",
+        dear: 4,
+        read: |bytes| {
+            let _ = Opening::from_bytes(bytes);
+        },
+        right: || {
+            let opening = Opening {
+                answer: false,
+                stream: 1,
+                cookie: [7; 16],
+                key: [5; 8],
+            };
+            vec![opening.to_bytes().to_vec()]
+        },
+    },
+    #[cfg(feature = "transport")]
+    Parser {
+        name: "flow",
+        dear: FLOW,
+        read: flow::feed,
+        right: || {
+            let syn_ack = AckSegment {
+                syn: true,
+                window: 1 << 16,
+                ..AckSegment::default()
+            };
+            let ack = AckSegment {
+                ack: 1448,
+                window: 1 << 16,
+                ..AckSegment::default()
+            };
+            let datagram = |head: &[u8]| [&[head.len() as u8, 20], head].concat();
+            let acks = [syn_ack, ack].map(|ack| {
+                let head = segment::of_ack(&[7; 8], &ack);
+                datagram(&head[8..segment::ack_len(&ack)])
+            });
+            let data = [true, false].map(|syn| {
+                let one = Segment {
+                    syn,
+                    ..Segment::default()
+                };
+                let head = segment::of_segment(&[7; 8], &one);
+                datagram(&head[8..segment::DATA])
+            });
+            vec![acks.concat(), data.concat()]
         },
     },
     Parser {

@@ -1,10 +1,12 @@
-//! Registers the models of plugins for a live run.
+//! Registers the models of plugins for a live run, or for flows over UDP.
 //!
 //! A queue discipline of a plugin works as in the simulator. A congestion control of a plugin does
-//! not: the TCP of a live run is the kernel's ([`preflight`](crate::emulator::preflight)).
+//! not in a live run, whose TCP is the kernel's ([`preflight`](crate::emulator::preflight)). It
+//! sends in flows of [`measure::transport`](crate::measure::transport).
 
 use crate::emulator::frame::Frame;
 use crate::error::HostError;
+use narrows_core::cc::CcKind;
 use narrows_core::registry::Registry;
 use narrows_plugin::monitor::{self, Model};
 use narrows_plugin::{erased, load};
@@ -42,6 +44,17 @@ pub fn register(registry: &mut Registry<Frame>, files: &[PathBuf]) -> Result<(),
     if !files.is_empty() {
         std::thread::spawn(watch);
     }
+    Ok(())
+}
+
+/// Adds the congestion controls of these shared libraries to `known`, as [`register`] does.
+pub fn add_ccs(known: &mut Vec<CcKind>, files: &[PathBuf]) -> Result<(), HostError> {
+    let mut registry = Registry::standard();
+    known
+        .iter()
+        .for_each(|kind| registry.register_cc(kind.clone()));
+    register(&mut registry, files)?;
+    *known = registry.ccs().to_vec();
     Ok(())
 }
 

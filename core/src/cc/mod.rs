@@ -640,6 +640,12 @@ pub struct CcKind {
     pub make: &'static MakeCc,
 }
 
+impl core::fmt::Debug for CcKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CcKind").field("name", &self.name).finish()
+    }
+}
+
 impl CcKind {
     /// Returns whether the congestion control has the requirement `need`.
     pub fn needs(&self, need: Need) -> bool {

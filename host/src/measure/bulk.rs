@@ -1,5 +1,6 @@
-//! TCP load: connections that send or receive as fast as possible or at a limited rate, on a few
-//! threads. Server and client use this module.
+//! Load: streams that send or receive as fast as possible or at a limited rate, on a few threads.
+//! A stream is a TCP connection, or a flow of datagrams ([`Flow`]). Server and client use this
+//! module.
 //!
 //! **Threads.** A thread per connection would be the shortest code, but with 500 clients the
 //! scheduling of the threads would determine the share of each connection. A single event loop
@@ -13,6 +14,8 @@
 //! bytes and rate of all connections of one client. A connection that exceeds the rate pauses. If
 //! it receives, its receive window closes meanwhile, so that no further memory is used.
 
+use super::transport::flow::{Flow, Next};
+use crate::protocols::tcp_info::Row;
 use crate::sys::{self, Epoll};
 use portable_atomic::AtomicU64;
 use std::os::fd::OwnedFd;
@@ -179,6 +182,10 @@ impl Budget {
             });
         }
     }
+    /// Whether the rate is limited.
+    pub fn is_limited(&self) -> bool {
+        self.rate.is_some()
+    }
     /// Number of bytes moved.
     pub fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
@@ -232,7 +239,7 @@ const RUNS: u8 = 0;
 const ENDED: u8 = 1;
 const BROKE: u8 = 2;
 
-/// A connection under load.
+/// A stream under load.
 #[derive(Debug)]
 pub struct Stream {
     socket: OwnedFd,
@@ -240,6 +247,19 @@ pub struct Stream {
     budget: Arc<Budget>,
     moved: AtomicU64,
     state: AtomicU8,
+    /// The end of a flow of datagrams; `None` for a TCP connection.
+    flow: Option<Mutex<Flow>>,
+}
+
+/// Properties of a stream's sender.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sending {
+    /// Maximum segment size, bytes.
+    pub mss: u64,
+    /// Whether ECN was negotiated.
+    pub ecn: bool,
+    /// Congestion control.
+    pub cc: String,
 }
 
 impl Stream {
@@ -251,7 +271,71 @@ impl Stream {
             budget,
             moved: AtomicU64::new(0),
             state: AtomicU8::new(RUNS),
+            flow: None,
         })
+    }
+    /// As [`new`](Self::new), for a flow of datagrams over this socket.
+    pub fn datagrams(socket: OwnedFd, role: Role, budget: Arc<Budget>, flow: Flow) -> Arc<Stream> {
+        Arc::new(Stream {
+            socket,
+            role,
+            budget,
+            moved: AtomicU64::new(0),
+            state: AtomicU8::new(RUNS),
+            flow: Some(Mutex::new(flow)),
+        })
+    }
+    /// Applies `read` to the flow of datagrams; `None` for a TCP connection.
+    fn of_flow<T>(&self, read: impl FnOnce(&mut Flow) -> T) -> Option<T> {
+        let flow = self.flow.as_ref()?;
+        Some(read(
+            &mut flow.lock().unwrap_or_else(PoisonError::into_inner),
+        ))
+    }
+    /// Whether the stream consists of datagrams.
+    pub fn is_datagrams(&self) -> bool {
+        self.flow.is_some()
+    }
+    /// A sample of a sender; `None` if the kernel reports none.
+    pub fn row(&self, now: u64) -> Option<Row> {
+        let info = || sys::tcp_info(&self.socket).ok();
+        self.of_flow(|flow| flow.row(now))
+            .or_else(|| info().map(|info| Row::of(now, &info)))
+    }
+    /// Bytes that the peer has acknowledged (this host sends) or sent (this host receives).
+    pub fn progress(&self) -> u64 {
+        match (self.of_flow(|flow| flow.progress()), self.role) {
+            (Some(bytes), _) => bytes,
+            (None, Role::Receiver) => self.moved(),
+            (None, Role::Sender) => sys::tcp_info(&self.socket).map_or(0, |info| info.bytes_acked),
+        }
+    }
+    /// Time since the last packet of the peer, ns.
+    pub fn silence(&self, now: u64) -> u64 {
+        self.of_flow(|flow| now.saturating_sub(flow.heard()))
+            .unwrap_or_else(|| sys::socket::silence(&self.socket))
+    }
+    /// Properties of the sender.
+    pub fn sending(&self) -> Sending {
+        let of_flow = self.of_flow(|flow| Sending {
+            mss: flow.payload().into(),
+            ecn: flow.ecn(),
+            cc: flow.cc().into(),
+        });
+        of_flow.unwrap_or_else(|| {
+            let info = sys::tcp_info(&self.socket).unwrap_or_default();
+            Sending {
+                mss: info.snd_mss.into(),
+                ecn: info.options() & sys::ECN != 0,
+                cc: sys::socket::cc_of(&self.socket),
+            }
+        })
+    }
+    /// Why the circuit breaker has ended the stream, if it has.
+    pub fn tripped(&self) -> Option<&'static str> {
+        self.of_flow(|flow| flow.tripped())
+            .flatten()
+            .map(|why| why.text())
     }
     /// The socket, for options.
     pub fn socket(&self) -> &OwnedFd {
@@ -275,12 +359,32 @@ impl Stream {
     }
     fn events(&self) -> u32 {
         match self.role {
-            Role::Sender => sys::WRITABLE,
-            Role::Receiver => sys::READABLE,
+            Role::Sender if !self.is_datagrams() => sys::WRITABLE,
+            _ => sys::READABLE,
         }
     }
-    /// Moves data as long as the budget and the socket permit it, in at most [`TURN`] system calls.
-    fn turn(&self) -> May {
+    /// Moves data as long as the budget and the socket permit it.
+    fn turn(&self) -> Next {
+        let of_flow = self.of_flow(|flow| {
+            let next = flow.turn(&self.socket, &self.budget);
+            self.moved.store(flow.moved(), Relaxed);
+            next
+        });
+        match of_flow {
+            Some(Next::Stop) => {
+                self.state.store(ENDED, Relaxed);
+                Next::Stop
+            }
+            Some(next) => next,
+            None => match self.move_bytes() {
+                May::Move => Next::Until(u64::MAX),
+                May::Wait(until) => Next::At(until),
+                May::Stop => Next::Stop,
+            },
+        }
+    }
+    /// Moves data of a TCP connection, in at most [`TURN`] system calls.
+    fn move_bytes(&self) -> May {
         let chunk = self.budget.chunk();
         for _ in 0..TURN {
             let now = sys::monotonic();
@@ -453,7 +557,13 @@ impl Carrier {
             });
         slots.turns[at] = slots.turns[at].wrapping_add(1);
         let token = u64::from(slots.turns[at]) << 32 | at as u64;
-        self.epoll.add(&stream.socket, stream.events(), token)?;
+        // A socket of datagrams is writable, so its flow has its first turn at once.
+        let first = if stream.is_datagrams() {
+            sys::WRITABLE
+        } else {
+            stream.events()
+        };
+        self.epoll.add(&stream.socket, first, token)?;
         slots.streams[at] = Some(Arc::clone(stream));
         Ok(token)
     }
@@ -469,48 +579,77 @@ impl Carrier {
         }
     }
     fn run(&self, stop: &AtomicBool) {
-        // Streams that pause: the time at which each continues, and its token.
-        let mut waiting: Vec<(u64, u64)> = Vec::new();
+        sys::prefer_exact_timers();
+        // Streams with a time: that of their next turn, their token, and whether their events are
+        // disabled until then.
+        let mut waiting: Vec<(u64, u64, bool)> = Vec::new();
+        let mut due = Vec::new();
         while !stop.load(Relaxed) {
             let now = sys::monotonic();
-            let next = waiting.iter().map(|(at, _)| at.saturating_sub(now)).min();
+            let next = waiting.iter().map(|(at, ..)| at.saturating_sub(now)).min();
             let Ok(events) = self.epoll.wait(next.unwrap_or(LONGEST).min(LONGEST)) else {
                 // If this thread ended, its streams would stop without an error.
                 std::thread::sleep(std::time::Duration::from_nanos(BRIEFLY));
                 continue;
             };
             let now = sys::monotonic();
-            waiting.retain(|(at, token)| {
+            due.clear();
+            waiting.retain(|(at, token, disabled)| {
                 if *at <= now {
-                    if let Some(stream) = self.get(*token) {
-                        let _ = self.epoll.change(&stream.socket, stream.events(), *token);
-                    }
+                    due.push((*token, *disabled));
                 }
                 *at > now
             });
+            for &(token, disabled) in &due {
+                let Some(stream) = self.get(token) else {
+                    continue;
+                };
+                if disabled {
+                    let _ = self.epoll.change(&stream.socket, stream.events(), token);
+                }
+                // A TCP connection has its turn when its socket is ready.
+                if stream.is_datagrams() {
+                    self.turn(&stream, token, &mut waiting);
+                }
+            }
             for (events, token) in events {
                 let Some(stream) = self.get(token) else {
                     continue;
                 };
-                let waits = waiting.iter().any(|(_, waits)| *waits == token);
-                if waits && events & sys::BROKEN != 0 {
+                let disabled = waiting
+                    .iter()
+                    .any(|(_, waits, disabled)| *waits == token && *disabled);
+                if !stream.is_datagrams() && disabled && events & sys::BROKEN != 0 {
                     // The event of the failed connection would be reported again and again.
                     stream.state.store(BROKE, Relaxed);
                     self.remove(token);
                     continue;
                 }
-                match stream.turn() {
-                    May::Move => {}
-                    May::Wait(until) => {
-                        let _ = self.epoll.change(&stream.socket, 0, token);
-                        if !waits {
-                            waiting.push((until, token));
-                        }
+                if stream.is_datagrams() {
+                    if events & sys::WRITABLE != 0 {
+                        let _ = self.epoll.change(&stream.socket, stream.events(), token);
                     }
-                    May::Stop => self.remove(token),
+                    if due.iter().any(|(other, _)| *other == token) {
+                        continue;
+                    }
                 }
+                self.turn(&stream, token, &mut waiting);
             }
             self.cpu.store(sys::thread_cpu(), Relaxed);
+        }
+    }
+    /// Lets a stream take its turn, and arranges its next one.
+    fn turn(&self, stream: &Stream, token: u64, waiting: &mut Vec<(u64, u64, bool)>) {
+        let next = stream.turn();
+        waiting.retain(|(_, waits, _)| *waits != token);
+        match next {
+            Next::Until(u64::MAX) => {}
+            Next::Until(at) => waiting.push((at, token, false)),
+            Next::At(at) => {
+                let _ = self.epoll.change(&stream.socket, 0, token);
+                waiting.push((at, token, true));
+            }
+            Next::Stop => self.remove(token),
         }
     }
 }

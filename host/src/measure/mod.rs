@@ -14,7 +14,8 @@
 //! | [`ping`] | pings during the whole measurement |
 //! | [`interval`] | lines about each interval, while the measurement runs |
 //! | [`seen`], [`report`] | observations of a measurement, and its JSON document |
-//! | [`bulk`] | load over TCP, for both ends |
+//! | [`bulk`] | load, for both ends |
+//! | [`transport`] | load over UDP by narrows' own TCP, for both ends |
 //! | [`tcp_metrics`] | cached metrics of a destination, and their deletion |
 //!
 //! Besides the threads for load, one thread sends pings only, and the main thread sends requests,
@@ -28,6 +29,8 @@ pub mod interval;
 pub mod iperf;
 pub mod link;
 pub mod narrows;
+#[cfg_attr(not(feature = "transport"), path = "no_opener.rs")]
+pub mod opener;
 pub mod options;
 pub mod ping;
 pub mod plan;
@@ -36,6 +39,8 @@ pub mod seen;
 pub mod tcp_metrics;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 pub mod tls;
+#[cfg_attr(not(feature = "transport"), path = "no_transport.rs")]
+pub mod transport;
 pub mod voip;
 pub mod web;
 
@@ -48,7 +53,7 @@ use http::Url;
 use interval::{Intervals, Line, Pinged, Totals};
 use iperf::Control;
 use link::{Link, Offset, Peer};
-use options::{Options, Speaks, Test};
+use options::{NEEDS_NARROWS, Options, Speaks, Test, Transport};
 use ping::Pings;
 use plan::{Direction, Phase};
 use seen::{FlowSeen, PhaseSeen, Seen, StoppedBy};
@@ -270,6 +275,9 @@ pub fn run(
         };
         match (&peer, options.speaks) {
             (Peer::Narrows(_), Speaks::Iperf3) => return other("speaks narrows' protocol"),
+            (Peer::Iperf3(..), _) if options.transport != Transport::Tcp => {
+                return Err(HostError::Missing(format!("{to}: {NEEDS_NARROWS}")));
+            }
             (Peer::Iperf3(..), Speaks::Narrows) => return other("is an iperf3 server"),
             (Peer::Iperf3(..), _) => iperf::able(options)?,
             _ => {}

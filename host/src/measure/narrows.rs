@@ -8,7 +8,8 @@
 use super::Run;
 use super::interval::{Total, totals};
 use super::link::{FAR_END, Link, Offset, PATIENCE, connected, reason, send_all};
-use super::options::Options;
+use super::opener::Opener;
+use super::options::{Options, Transport};
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
 use crate::HostError;
@@ -79,18 +80,42 @@ pub fn loaded(
     let first = run.next_stream;
     run.next_stream = run.next_stream.wrapping_add(specs.len() as u16);
     let number = |i: usize| first.wrapping_add(i as u16);
+    let udp = run.options.transport == Transport::Udp;
+    let mut openers = Vec::new();
     for (i, spec) in specs.iter().enumerate() {
-        link.say(&json!({
+        let mut request = json!({
             "do": "open", "stream": number(i), "direction": spec.direction.name(), "cc": cc,
             "dscp": spec.dscp,
             "pacing_bytes": run.options.pacing.map(|rate| rate.as_bit() / 8),
-        }))?;
+        });
+        if udp {
+            let opener = Opener::new(link, to, number(i), spec.direction, (&run.options.ccs, cc))?;
+            request["transport"] = "udp".into();
+            request["terms"] = opener.terms.to_json();
+            openers.push(opener);
+        }
+        link.say(&request)?;
         link.expect(&["open"])?;
     }
     let interval = run.sample_interval(specs.len());
     let room = run.options.duration.as_ns() / interval + ROWS_BESIDE;
     let mut flows: HashMap<u16, Flow> = HashMap::new();
-    for (i, spec) in specs.iter().enumerate() {
+    for (i, (opener, spec)) in openers.into_iter().zip(specs).enumerate() {
+        let (stream, cc) = opener.join(link, spec, &run.budget)?;
+        let seen = FlowSeen {
+            cc: Some(cc),
+            protocol: "udp",
+            ..FlowSeen::new(run.name(spec.direction), spec)
+        };
+        let flow = Flow {
+            stream,
+            slot: Slot::default(),
+            seen,
+            room,
+        };
+        flows.insert(number(i), flow);
+    }
+    for (i, spec) in specs.iter().enumerate().filter(|_| !udp) {
         let refused = |error: std::io::Error| match cc {
             _ if is_outage(&error) => {
                 HostError::Silent(format!("{to}: {}", reason(&error)), "check the path".into())
@@ -164,6 +189,11 @@ pub fn loaded(
                 .values_mut()
                 .for_each(|flow| flow.seen.note(&flow.stream, now));
             run.note(totals(flows.values().map(|flow| &flow.seen)));
+            if let Some(reason) = flows.values().find_map(|flow| flow.stream.tripped()) {
+                run.notes.push(reason.into());
+                why = StoppedBy::Breaker;
+                break;
+            }
             if !run.pulse(now)? {
                 why = StoppedBy::User;
                 break;
@@ -186,6 +216,7 @@ pub fn loaded(
         if let Some(told) = heard {
             if told["is"] == "over" {
                 why = StoppedBy::Peer;
+                run.notes.extend(told["why"].as_str().map(field));
                 break;
             }
             if let Err(error) = hear(&mut flows, &told, offset) {

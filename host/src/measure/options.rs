@@ -2,10 +2,13 @@
 
 use crate::arguments::{Argument, Arguments, dscp, interval_lines, rate_limit, whole};
 use crate::measure::address::Family;
+use crate::measure::transport::terms::standard;
 use crate::protocols::wire::PORT;
+use narrows_core::cc::CcKind;
 pub use narrows_core::registry::measurement::Test;
 use narrows_core::registry::measurement::{MOST_STREAMS, TESTS};
 use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_seconds, parse_span};
+use std::path::PathBuf;
 
 /// The usage text.
 pub fn usage() -> String {
@@ -36,6 +39,10 @@ Load:
                         the rate of the datagrams
   --max-data BYTES      end the measurement after this much payload of all loads, pages and pings
                         [default: 2GB]
+  --transport T         transport of the flows: tcp (the kernel's) or udp (narrows' own TCP over
+                        UDP, with any of its congestion controls) [default: tcp]
+  --plugin FILE         with --transport udp: load the congestion controls of a shared library; may
+                        be repeated
   --parts N             share --max-data among N measurements [default: 1]
   --ping-interval SPAN  mean time between two pings [default: 20ms]
 
@@ -71,6 +78,28 @@ pub enum Speaks {
     Iperf3,
     /// A web server.
     Http,
+}
+
+/// The transport of the flows.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// TCP of the kernel.
+    Tcp,
+    /// TCP of narrows over UDP.
+    Udp,
+}
+
+impl Transport {
+    /// All transports.
+    pub const ALL: [Transport; 2] = [Transport::Tcp, Transport::Udp];
+
+    /// The name of the transport.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Tcp => "tcp",
+            Transport::Udp => "udp",
+        }
+    }
 }
 
 /// All protocols by name.
@@ -120,6 +149,12 @@ pub struct Options {
     pub token: Option<String>,
     /// Protocol of the server.
     pub speaks: Speaks,
+    /// Transport of the flows.
+    pub transport: Transport,
+    /// Congestion controls of flows over UDP.
+    pub ccs: Vec<CcKind>,
+    /// Shared libraries with more of them.
+    pub plugins: Vec<PathBuf>,
     /// Duration of an interval with a line of its own; zero: no such lines.
     pub lines: Span,
     /// Whether to print progress for programs.
@@ -130,6 +165,9 @@ pub struct Options {
 
 /// Largest number of pings of one probe in a measurement: an hour at 1000 per second.
 const MOST_PINGS: u64 = 3_600_000;
+/// The error for another server than `narrows serve`.
+pub const NEEDS_NARROWS: &str = "--transport udp requires `narrows serve` on the far host; start \
+                                 it there, or write --transport tcp";
 const LEAST_INTERVAL: Span = Span::ms(1);
 
 /// Reads the words of a command line. `known` returns the value of an environment variable.
@@ -156,6 +194,9 @@ pub fn read(
         ping_interval: Span::ms(20),
         token: known("NARROWS_TOKEN").filter(|text| !text.is_empty()),
         speaks: Speaks::Auto,
+        transport: Transport::Tcp,
+        ccs: standard(),
+        plugins: Vec::new(),
         lines: Span::ZERO,
         stream: false,
         tied: false,
@@ -201,6 +242,14 @@ pub fn read(
             "{}: unknown scheme; write a URL that begins with http:// or https://",
             asked.host
         ));
+    }
+    if asked.transport != Transport::Tcp {
+        if asked.pacing.is_some() && asked.test != Test::UdpFlood {
+            return Err("--pacing: not supported with --transport udp; leave it out".into());
+        }
+        if asked.speaks == Speaks::Http || asked.speaks == Speaks::Iperf3 {
+            return Err(NEEDS_NARROWS.into());
+        }
     }
     let times = asked.repeats.max(1) as u64 * asked.cc.len().max(1) as u64;
     let all = asked
@@ -254,6 +303,14 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 .ok_or_else(|| names(SPEAKS.map(|(name, _)| name).to_vec()))?
                 .1;
         }
+        "--transport" => {
+            let found = Transport::ALL.into_iter().find(|one| one.name() == value);
+            asked.transport =
+                found.ok_or_else(|| names(Transport::ALL.map(Transport::name).to_vec()))?;
+            if asked.transport == Transport::Udp && !super::transport::PRESENT {
+                return Err(wrong("this narrows-host was built without it; write tcp"));
+            }
+        }
         "--duration" => {
             asked.duration = parse_seconds(value).map_err(unit)?;
             if asked.duration < Span::ms(500) {
@@ -283,6 +340,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--dscp" => {
             asked.dscp = dscp(value).map_err(|e| wrong(&e))?;
         }
+        "--plugin" => asked.plugins.push(value.into()),
         "--pacing" => asked.pacing = Some(rate_limit(option, value).map_err(|e| wrong(&e))?),
         "--interval-lines" => asked.lines = interval_lines(value).map_err(|e| wrong(&e))?,
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,

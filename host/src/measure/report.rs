@@ -173,7 +173,7 @@ fn flow(
     });
     json!({
         "id": flow.id, "direction": flow.direction.name(),
-        "protocol": if flow.udp { "udp" } else { "tcp" },
+        "protocol": flow.protocol,
         "cc": flow.cc, "dscp": flow.dscp,
         "ecn": {
             "asked": asked_ecn, "negotiated": flow.ecn,
@@ -365,6 +365,7 @@ pub fn to_json(
             "pacing_mbit": options.pacing.map(|rate| rate.as_mbit()),
             "max_data_bytes": options.max_data.get(),
             "ping_interval_ms": options.ping_interval.as_ms(), "speaks": speaks,
+            "transport": options.transport.name(),
         },
         "peer": if seen.peer.is_null() { json!({ "address": to.ip().to_string(),
         "port": to.port() }) } else { seen.peer.clone() },
@@ -380,6 +381,7 @@ pub fn to_json(
                 StoppedBy::User => "user",
                 StoppedBy::MaxData => "max_data",
                 StoppedBy::Peer => "peer",
+                StoppedBy::Breaker => "circuit_breaker",
                 StoppedBy::Lost => "lost",
             },
         },

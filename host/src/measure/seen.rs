@@ -5,7 +5,6 @@ use super::ping::Pings;
 use super::plan::{Direction, FlowSpec};
 use crate::measure::bulk::{Role, Stream};
 use crate::protocols::tcp_info::Row;
-use crate::sys;
 use serde_json::Value;
 
 /// The observations of a flow.
@@ -15,8 +14,8 @@ pub struct FlowSeen {
     pub id: String,
     /// The direction of the flow.
     pub direction: Direction,
-    /// Whether the flow consists of UDP datagrams.
-    pub udp: bool,
+    /// The protocol of its packets.
+    pub protocol: &'static str,
     /// Congestion control of the sender.
     pub cc: Option<String>,
     /// DSCP with which the sender sends.
@@ -47,7 +46,7 @@ impl FlowSeen {
         FlowSeen {
             id,
             direction: spec.direction,
-            udp: false,
+            protocol: "tcp",
             cc: None,
             dscp: spec.dscp,
             arrived: None,
@@ -59,12 +58,11 @@ impl FlowSeen {
             resent: None,
         }
     }
-    /// Records a sample: TCP_INFO if this host sends, the number of received bytes if it receives.
+    /// Records a sample: the state of the sender if this host sends, the number of received bytes
+    /// if it receives.
     pub fn note(&mut self, stream: &Stream, now: u64) {
         match stream.role() {
-            Role::Sender => self
-                .rows
-                .extend(sys::tcp_info(stream.socket()).map(|info| Row::of(now, &info))),
+            Role::Sender => self.rows.extend(stream.row(now)),
             Role::Receiver => {
                 self.received = Some(stream.moved());
                 if !self.sender {
@@ -95,10 +93,9 @@ impl FlowSeen {
     }
     /// Records segment size and ECN of this host's socket, if they are not known yet.
     pub fn close(&mut self, stream: &Stream) {
-        if let Ok(info) = sys::tcp_info(stream.socket()) {
-            self.mss = self.mss.or(Some(info.snd_mss.into()));
-            self.ecn = self.ecn.or(Some(info.options() & sys::ECN != 0));
-        }
+        let sending = stream.sending();
+        self.mss = self.mss.or(Some(sending.mss));
+        self.ecn = self.ecn.or(Some(sending.ecn));
     }
 }
 
@@ -126,6 +123,8 @@ pub enum StoppedBy {
     MaxData,
     /// The server ended the load.
     Peer,
+    /// The circuit breaker of a flow over UDP.
+    Breaker,
     /// The connection to the server was lost.
     Lost,
 }

@@ -311,6 +311,52 @@ impl Timed {
     }
 }
 
+/// A request to open a stream of datagrams, or its answer, which is as long. The client learns the
+/// key of the stream from the answer, and proves by its next request that it receives at its
+/// address and port.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Opening {
+    /// Whether it is an answer.
+    pub answer: bool,
+    /// Number of the stream.
+    pub stream: u16,
+    /// Cookie of the session.
+    pub cookie: Cookie,
+    /// Key of the stream; zero if the client does not know it yet.
+    pub key: [u8; 8],
+}
+
+impl Opening {
+    /// Encodes the datagram.
+    pub fn to_bytes(self) -> [u8; PING] {
+        let mut bytes = [0; PING];
+        bytes[..4].copy_from_slice(UDP);
+        bytes[4] = DATAGRAM_VERSION;
+        bytes[5] = if self.answer { b'k' } else { b'o' };
+        bytes[6..8].copy_from_slice(&self.stream.to_be_bytes());
+        bytes[8..24].copy_from_slice(&self.cookie);
+        bytes[24..32].copy_from_slice(&self.key);
+        bytes
+    }
+    /// Decodes a datagram; `None` if it is another one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Opening> {
+        let bytes = bytes.first_chunk::<PING>()?;
+        let kind = bytes[5];
+        if &bytes[..4] != UDP || bytes[4] != DATAGRAM_VERSION || !matches!(kind, b'o' | b'k') {
+            return None;
+        }
+        let (mut cookie, mut key) = ([0; 16], [0; 8]);
+        cookie.copy_from_slice(&bytes[8..24]);
+        key.copy_from_slice(&bytes[24..32]);
+        Some(Opening {
+            answer: kind == b'k',
+            stream: u16::from_be_bytes([bytes[6], bytes[7]]),
+            cookie,
+            key,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,6 +404,16 @@ mod tests {
         timed.write(&mut bytes);
         assert_eq!(Timed::from_bytes(&bytes), Some(timed));
         assert_eq!(Ping::from_bytes(&bytes), None);
+        let opening = Opening {
+            answer: true,
+            stream: 515,
+            cookie: [4; 16],
+            key: [6; 8],
+        };
+        let bytes = opening.to_bytes();
+        assert_eq!(Opening::from_bytes(&bytes), Some(opening));
+        assert_eq!(Opening::from_bytes(&bytes[..PING - 1]), None);
+        assert_eq!(Ping::from_bytes(&bytes), None);
     }
 
     #[test]
@@ -374,6 +430,7 @@ mod tests {
             let _ = Hello::from_bytes(&bytes);
             let _ = Ping::from_bytes(&bytes);
             let _ = Timed::from_bytes(&bytes);
+            let _ = Opening::from_bytes(&bytes);
             if let Ok(Some((_, took))) = frame(&bytes, REQUEST) {
                 prop_assert!(took <= bytes.len());
             }

@@ -9,6 +9,7 @@ use super::shared::{Shared, Speaker};
 use super::udp::Exchange;
 use crate::latency::policy::Policy;
 use crate::measure::bulk::Carriers;
+use crate::measure::transport;
 use crate::protocols::handshake::Transcript;
 use crate::protocols::wire::{self, REQUEST};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -45,6 +46,7 @@ pub fn limited(limits: Limits) -> Shared {
         public: Vec::new(),
         counters,
         carriers: Carriers::new().expect("threads for load"),
+        ccs: transport::terms::standard(),
         answering: (Policy::default(), None),
         net_admin: false,
         echo: None,

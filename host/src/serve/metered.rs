@@ -446,6 +446,7 @@ mod tests {
             ("page.rs", include_str!("page.rs")),
             ("pending.rs", include_str!("pending.rs")),
             ("session.rs", include_str!("session.rs")),
+            ("session/datagrams.rs", include_str!("session/datagrams.rs")),
             ("shared.rs", include_str!("shared.rs")),
             ("shares.rs", include_str!("shares.rs")),
             ("source.rs", include_str!("source.rs")),

@@ -148,6 +148,7 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
         public: options.public(at.port()),
         counters,
         carriers: Carriers::new().map_err(HostError::failed("threads for load"))?,
+        ccs: options.ccs.clone(),
         exchange: Arc::new(exchange),
         answering: (options.policy.clone(), options.stall),
         net_admin: options.net_admin,

@@ -7,9 +7,12 @@ use crate::latency::answer::Answers;
 use crate::latency::exchange::Stall;
 use crate::latency::options::stall;
 use crate::latency::policy::Policy;
+use crate::measure::transport::terms::standard;
 use crate::protocols::handshake::canonical;
 use crate::protocols::wire::PORT;
+use narrows_core::cc::CcKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// The usage text.
 pub fn usage() -> String {
@@ -36,6 +39,10 @@ Access:
   --net-admin              keep CAP_NET_ADMIN: a client may select every loaded congestion control,
                            and may request that this kernel deletes the TCP metrics that it stores
                            about the address of the client (ip tcp_metrics); root only
+
+Load:
+  --plugin FILE            load the congestion controls of a shared library, for clients with
+                           --transport udp; may be repeated
 
 Responders of `narrows latency`:
   --xdp DEVICE             answer datagrams that arrive on DEVICE at the port of --xdp-port inside
@@ -91,6 +98,10 @@ pub struct Options {
     pub user: Option<User>,
     /// Whether clients may select any loaded congestion control and delete cached metrics.
     pub net_admin: bool,
+    /// Congestion controls of flows of datagrams.
+    pub ccs: Vec<CcKind>,
+    /// Shared libraries with more of them.
+    pub plugins: Vec<PathBuf>,
     /// Whether to print the systemd unit and exit.
     pub unit: bool,
     /// Whether to print the limits and exit.
@@ -116,6 +127,8 @@ impl Default for Options {
             stall: None,
             user: None,
             net_admin: false,
+            ccs: standard(),
+            plugins: Vec::new(),
             unit: false,
             show_limits: false,
             tied: false,
@@ -230,6 +243,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--user" => asked.user = Some(User::parse(value)?),
         "--policy" => asked.policy = Policy::parse(value)?,
         "--stall" => asked.stall = Some(stall(value)?),
+        "--plugin" => asked.plugins.push(value.into()),
         "--token" => asked.token = token(value)?,
         "--token-file" => {
             let text = std::fs::read_to_string(value).map_err(|e| e.to_string())?;

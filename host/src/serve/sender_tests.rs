@@ -6,7 +6,9 @@ use super::super::budget::Allowance;
 use super::super::fed;
 use super::super::limits::{GONE, IDLE, Limits, REQUEST, SENDERS};
 use super::*;
-use crate::protocols::wire::{ANSWER, frame, to_frame};
+use crate::measure::bulk::{Budget, Role};
+use crate::measure::transport::{self, Flow, Terms, terms};
+use crate::protocols::wire::{ANSWER, Opening, frame, to_frame};
 use narrows_core::units::Rate;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -41,6 +43,8 @@ struct Client<'a, 'b> {
 enum Load {
     Stream(TcpStream),
     Datagrams(UdpSocket),
+    /// A receiver of the transport over UDP, with its socket.
+    Flow(OwnedFd, Box<Flow>),
 }
 
 impl Load {
@@ -48,6 +52,11 @@ impl Load {
     fn read(&mut self) -> Option<usize> {
         let mut bytes = vec![0; 1 << 16];
         let read = match self {
+            Load::Flow(socket, flow) => {
+                let before = flow.moved();
+                flow.turn(socket, &Budget::new(None, u64::MAX));
+                return Some((flow.moved() - before) as usize);
+            }
             Load::Stream(stream) => stream.read(&mut bytes),
             Load::Datagrams(socket) => socket.recv(&mut bytes),
         };
@@ -128,6 +137,38 @@ impl Client<'_, '_> {
                 assert_eq!(self.answer()["is"], "joined");
                 self.ask(&json!({ "do": "start", "streams": [1], "sample_ms": 1000 }));
                 Load::Stream(load)
+            }
+            "downloads over UDP" => {
+                let cookie = crate::digest::from_hex(&self.session()).expect("a cookie");
+                let ccs = terms::standard();
+                let cc = transport::cc(&ccs, Some("cubic")).expect("a congestion control");
+                let terms = Terms::of(cc);
+                self.ask(&json!({ "do": "open", "stream": 1, "direction": "down",
+                    "transport": "udp", "terms": terms.to_json() }));
+                let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+                socket.connect(self.datagrams).expect("a peer");
+                socket.set_read_timeout(Some(PATIENCE)).expect("an option");
+                let mut key = [0; 8];
+                for _ in 0..2 {
+                    let opening = Opening {
+                        answer: false,
+                        stream: 1,
+                        cookie,
+                        key,
+                    };
+                    socket.send(&opening.to_bytes()).expect("room");
+                    let mut answer = [0; 256];
+                    let n = socket.recv(&mut answer).expect("an answer");
+                    // No longer than the request.
+                    assert_eq!(n, opening.to_bytes().len());
+                    key = Opening::from_bytes(&answer).expect("an answer").key;
+                }
+                assert_eq!(self.answer()["is"], "joined");
+                socket.set_nonblocking(true).expect("an option");
+                let (to, budget) = ((key, self.datagrams), Budget::new(None, u64::MAX));
+                let flow = Flow::new(Role::Receiver, cc, terms, to, 0, &budget);
+                self.ask(&json!({ "do": "start", "streams": [1], "sample_ms": 1000 }));
+                Load::Flow(socket.into(), Box::new(flow.expect("an end")))
             }
             "iperf3 -R" => {
                 let cookie = self.test(false);
@@ -225,6 +266,7 @@ fn every_file_that_asks_a_budget_for_sending_is_in_the_table() {
         ("listener.rs", include_str!("listener.rs")),
         ("iperf.rs", include_str!("iperf.rs")),
         ("metered.rs", include_str!("metered.rs")),
+        ("flow.rs", include_str!("../measure/transport/flow.rs")),
         ("page.rs", include_str!("page.rs")),
         ("session.rs", include_str!("session.rs")),
         ("shared.rs", include_str!("shared.rs")),

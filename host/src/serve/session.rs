@@ -9,7 +9,8 @@
 //! refused: why                                              (the proofs: [`crate::protocols::handshake`])
 //! {do: clock, at}                              {is: clock, at, here}
 //! {do: open, stream, direction, cc, …}         {is: open, stream}                       or  {is: refused, stream, why}
-//! a data connection with the cookie            {is: joined, stream, cc, …}
+//! a data connection with the cookie,           {is: joined, stream, cc, …}
+//!   or datagrams with cookie and key ([`crate::measure::transport`])
 //! {do: start, streams, sample_ms}              {is: started}, then {is: samples, stream, rows} while it runs
 //! {do: stop, streams}                          {is: stopped, stream, moved, row} each
 //! {do: report}                                 {is: report, …}
@@ -21,6 +22,8 @@
 //! without load ends after [`IDLE`] without a request, and every session ends after the largest
 //! duration ([`super::limits`]).
 
+mod datagrams;
+
 use super::answering::Answering;
 use super::budget::{Allowance, Refused};
 use super::counters::Counters;
@@ -31,6 +34,7 @@ use super::udp::Pinged;
 use crate::digest::{from_hex, hex, random};
 use crate::latency::answer::Answers;
 use crate::measure::bulk::Role;
+use crate::measure::transport::{self, Terms};
 use crate::protocols::handshake::{self, Nonce, Transcript, canonical};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{self, ANSWER, Cookie, REQUEST, VERSION};
@@ -60,6 +64,8 @@ const TOGETHER: (u64, usize) = (250_000_000, 64);
 enum Flow {
     /// The stream is opened; its data connection has not arrived yet.
     Open(Role, Wanted),
+    /// A stream of datagrams is opened; its client has not proved its address and port yet.
+    Datagrams(Role, Wanted, Terms),
     /// The data connection has arrived. The rows are samples that were not sent to the client yet.
     Here(Carried, Vec<Row>),
 }
@@ -88,6 +94,9 @@ pub struct Session {
     cpu: u64,
     answering: Option<Answering>,
     threads: u64,
+    /// Time of the next look at streams of datagrams that are being opened, ns; `u64::MAX` without
+    /// any.
+    opening: u64,
 }
 
 fn say(out: &mut Vec<u8>, value: &Value) {
@@ -172,6 +181,7 @@ impl Session {
             cpu: sys::process_cpu(),
             answering: None,
             threads: 0,
+            opening: u64::MAX,
         }
     }
     /// Refuses a client with another version of the protocol. Every version can read the message.
@@ -256,6 +266,7 @@ impl Session {
                 "is": "welcome", "proof": proof, "cookie": hex(&cookie), "boot": kernel::boot(),
                 "kernel": kernel::release(),
                 "ccs": { "available": ccs.available, "allowed": ccs.allowed },
+                "transports": datagrams::transports(),
                 "limits": {
                     "rate_bps": limits.rate.map(|rate| rate.as_bit()),
                     "duration_s": limits.duration.as_s(), "bytes": limits.bytes.get(),
@@ -265,7 +276,7 @@ impl Session {
         );
         Ok(())
     }
-    fn open(&mut self, request: &Value, out: &mut Vec<u8>) -> Result<(), End> {
+    fn open(&mut self, request: &Value, out: &mut Vec<u8>, shared: &Shared) -> Result<(), End> {
         let stream = number(request, "stream").and_then(|n| u16::try_from(n).ok());
         let role = match text(request, "direction") {
             Some("up") => Some(Role::Receiver),
@@ -276,28 +287,54 @@ impl Session {
             return Err(End::Garbage);
         };
         let cc = text(request, "cc").map(String::from);
+        let udp = match text(request, "transport") {
+            None | Some("tcp") => false,
+            Some("udp") => true,
+            Some(_) => return Err(End::Garbage),
+        };
         let why = if self.flows.len() >= STREAMS {
             Some("too many streams")
         } else if self.flows.contains_key(&stream) {
             Some("it is open")
         } else if cc.as_deref().is_some_and(|cc| !is_name(cc)) {
             Some("not the name of a congestion control")
+        } else if udp && !transport::PRESENT {
+            Some("this server has no transport over UDP")
         } else {
             None
         };
-        if let Some(why) = why {
-            say(
-                out,
-                &json!({ "is": "refused", "stream": stream, "why": why }),
-            );
-            return Ok(());
-        }
+        let terms = if udp && why.is_none() {
+            let terms =
+                datagrams::terms(request, role, cc.as_deref(), shared).ok_or(End::Garbage)?;
+            terms.map(Some)
+        } else {
+            Ok(None)
+        };
+        let terms = why.map_or(Ok(()), |why| Err(why.to_string())).and(terms);
+        let terms = match terms {
+            Ok(terms) => terms,
+            Err(why) => {
+                say(
+                    out,
+                    &json!({ "is": "refused", "stream": stream, "why": why }),
+                );
+                return Ok(());
+            }
+        };
         let wanted = Wanted {
             cc: cc.filter(|_| role == Role::Sender),
             dscp: number(request, "dscp").unwrap_or(0).min(63) as u8,
             pacing: number(request, "pacing_bytes").filter(|_| role == Role::Sender),
         };
-        self.flows.insert(stream, Flow::Open(role, wanted));
+        let flow = match (terms, &self.pinged) {
+            (Some(terms), Some(pinged)) => {
+                pinged.await_opening(stream, random().map_err(|_| End::Limit)?);
+                self.opening = 0;
+                Flow::Datagrams(role, wanted, terms)
+            }
+            _ => Flow::Open(role, wanted),
+        };
+        self.flows.insert(stream, flow);
         say(out, &json!({ "is": "open", "stream": stream }));
         Ok(())
     }
@@ -321,8 +358,11 @@ impl Session {
                 Some(Flow::Here(mut carried, _)) => {
                     carried.stop(shared);
                     let told = &carried.stream;
-                    let info = sys::tcp_info(told.socket()).unwrap_or_default();
-                    let mut row = Row::of(now, &info);
+                    let (sending, row) = (told.sending(), told.row(now));
+                    let mut row = row.unwrap_or(Row {
+                        at: now,
+                        ..Row::default()
+                    });
                     if told.role() == Role::Receiver {
                         row.bytes = told.moved();
                     }
@@ -331,8 +371,7 @@ impl Session {
                         &json!({
                             "is": "stopped", "stream": stream, "moved": told.moved(),
                             "row": row.to_json(),
-                            "mss": info.snd_mss, "ecn": info.options() & sys::ECN != 0,
-                            "cc": socket::cc_of(told.socket()),
+                            "mss": sending.mss, "ecn": sending.ecn, "cc": sending.cc,
                         }),
                     );
                     // The client has stopped the stream, so unsent data is of no use.
@@ -395,7 +434,7 @@ impl Session {
                     &json!({ "is": "clock", "at": at, "here": sys::monotonic() }),
                 );
             }
-            Some("open") => self.open(request, out)?,
+            Some("open") => self.open(request, out, shared)?,
             Some("start") => self.start(request, out, now, shared),
             Some("stop") => self.stop(request, out, now, shared),
             Some("report") => self.report(out, shared),
@@ -462,7 +501,7 @@ impl Session {
                 self.missed += 1;
                 continue;
             }
-            rows.extend(sys::tcp_info(carried.stream.socket()).map(|info| Row::of(now, &info)));
+            rows.extend(carried.stream.row(now));
             sampled += 1;
         }
         sampled
@@ -612,6 +651,18 @@ impl Speaker for Session {
             );
             return Err(End::Limit);
         }
+        if now >= self.opening {
+            self.join_datagrams(out, now, shared);
+        }
+        let tripped = self.flows.values().find_map(|flow| match flow {
+            Flow::Here(carried, _) => carried.stream.tripped(),
+            _ => None,
+        });
+        if let Some(why) = tripped {
+            self.tell(out, true, now, shared);
+            say(out, &json!({ "is": "over", "why": why }));
+            return Err(End::Limit);
+        }
         if now >= self.sample {
             let sampled = self.note(out, now);
             // With many streams, samples are taken less often, so that this thread has time for
@@ -649,7 +700,10 @@ impl Speaker for Session {
             HANDSHAKE
         };
         let waits = self.waits.unwrap_or(u64::MAX);
-        self.sample.min(self.heard + limit).min(waits)
+        self.sample
+            .min(self.heard + limit)
+            .min(waits)
+            .min(self.opening)
     }
     fn waits(&self) -> bool {
         self.waits.is_some()

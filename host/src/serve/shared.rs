@@ -13,6 +13,7 @@ use crate::measure::bulk::{Carriers, Role, Slot, Stream, UNSENT};
 use crate::sys;
 use crate::sys::kernel;
 use crate::sys::socket;
+use narrows_core::cc::CcKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,6 +41,10 @@ pub enum End {
 /// connection.
 const UNREAD: usize = 1 << 20;
 
+/// Memory that is charged for the state of a flow of datagrams, bytes. It is enough for the records
+/// of the packets in a window of 4 MiB.
+const FLOW: u64 = 1 << 20;
+
 /// The shared state.
 pub struct Shared {
     /// Accounts of sessions and sources, and the limits.
@@ -52,6 +57,8 @@ pub struct Shared {
     pub counters: Arc<Counters>,
     /// Threads for load.
     pub carriers: Carriers,
+    /// Congestion controls of flows of datagrams.
+    pub ccs: Vec<CcKind>,
     /// The datagram socket and its tables.
     pub exchange: Arc<Exchange>,
     /// Scheduling policy and deliberate stalls of the threads that answer single clients.
@@ -108,7 +115,7 @@ impl Shared {
     }
 }
 
-/// A TCP connection that carries load of a session. Its bytes are added to the counters when it
+/// A stream that carries load of a session. Its bytes are added to the counters when it
 /// stops.
 pub struct Carried {
     /// The stream.
@@ -138,8 +145,13 @@ impl Carried {
             socket::limit_input(&socket, 1);
             let _ = sys::discard(&socket, UNREAD);
         }
+        let stream = Stream::new(socket, role, Arc::clone(allowance.load()));
+        Carried::of(stream, allowance, descriptor)
+    }
+    /// A stream whose load has not started.
+    pub fn of(stream: Arc<Stream>, allowance: &Arc<Allowance>, descriptor: Descriptor) -> Carried {
         Carried {
-            stream: Stream::new(socket, role, Arc::clone(allowance.load())),
+            stream,
             allowance: Arc::clone(allowance),
             slot: None,
             charged: 0,
@@ -171,20 +183,17 @@ impl Carried {
     /// Charges the memory of the socket, and records progress of the load and when the peer was
     /// last heard.
     pub fn look(&mut self, now: u64) {
-        let socket = self.stream.socket();
-        self.allowance
-            .hold(&mut self.charged, socket::memory(socket), now);
+        let memory = socket::memory(self.stream.socket());
+        let state = if self.stream.is_datagrams() { FLOW } else { 0 };
+        self.allowance.hold(&mut self.charged, memory + state, now);
         if !self.runs() {
             return;
         }
-        let moved = match self.stream.role() {
-            Role::Receiver => self.stream.moved(),
-            Role::Sender => {
-                self.allowance
-                    .alive(now.saturating_sub(socket::silence(socket)));
-                sys::tcp_info(socket).map_or(0, |info| info.bytes_acked)
-            }
-        };
+        if self.stream.role() == Role::Sender || self.stream.is_datagrams() {
+            let silence = self.stream.silence(now);
+            self.allowance.alive(now.saturating_sub(silence));
+        }
+        let moved = self.stream.progress();
         if std::mem::replace(&mut self.seen, moved) != moved {
             self.allowance.progressed(now);
         }

@@ -16,11 +16,12 @@ use super::counters::Counters;
 use super::metered::{Answers, DatagramSocket, Flooded};
 use crate::measure::bulk::Role;
 use crate::protocols::iperf3::datagram;
-use crate::protocols::wire::{Cookie, Kind, Ping, TIMED, Timed};
+use crate::protocols::wire::{Cookie, Kind, Opening, Ping, TIMED, Timed};
 use crate::sys;
 use crate::sys::datagram::{BATCH, Datagram, Outgoing, header};
+use crate::sys::socket;
 use portable_atomic::AtomicU64;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -65,6 +66,16 @@ pub struct Pinged {
     allowance: Arc<Allowance>,
     counts: [AtomicU32; PROBES],
     load: Mutex<Load>,
+    /// Streams of datagrams that are being opened.
+    openings: Mutex<BTreeMap<u16, Awaiting>>,
+}
+
+/// A stream of datagrams that is being opened.
+#[derive(Copy, Clone, Debug)]
+struct Awaiting {
+    key: [u8; 8],
+    /// The address and port at which the client has proved that it receives.
+    proved: Option<SocketAddr>,
 }
 
 impl Pinged {
@@ -74,7 +85,43 @@ impl Pinged {
             allowance: Arc::clone(allowance),
             counts: Default::default(),
             load: Mutex::default(),
+            openings: Mutex::default(),
         })
+    }
+    fn openings(&self) -> MutexGuard<'_, BTreeMap<u16, Awaiting>> {
+        self.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Waits for the datagrams that open this stream. The caller limits the number of streams.
+    pub fn await_opening(&self, stream: u16, key: [u8; 8]) {
+        let awaiting = Awaiting { key, proved: None };
+        self.openings().insert(stream, awaiting);
+    }
+    /// Whether streams of datagrams are being opened.
+    pub fn is_opening(&self) -> bool {
+        !self.openings().is_empty()
+    }
+    /// Returns the streams whose client has proved its address since the last call, with their keys
+    /// and these addresses.
+    pub fn take_opened(&self) -> Vec<(u16, [u8; 8], SocketAddr)> {
+        let mut openings = self.openings();
+        let opened: Vec<_> = openings
+            .iter()
+            .filter_map(|(stream, one)| Some((*stream, one.key, one.proved?)))
+            .collect();
+        for (stream, ..) in &opened {
+            openings.remove(stream);
+        }
+        opened
+    }
+    /// Handles a request to open a stream. Returns the key of the stream; `None` if the stream is
+    /// not awaited.
+    fn open(&self, opening: &Opening, from: SocketAddr) -> Option<[u8; 8]> {
+        let mut openings = self.openings();
+        let awaiting = openings.get_mut(&opening.stream)?;
+        if opening.key == awaiting.key {
+            awaiting.proved = Some(from);
+        }
+        Some(awaiting.key)
     }
     /// Returns the counters of received load and resets them.
     pub fn take_load(&self) -> Load {
@@ -251,6 +298,15 @@ impl Exchange {
     /// The address and port of the socket.
     pub fn at(&self) -> SocketAddr {
         self.at
+    }
+    /// A socket at the same address and port, for datagrams of one peer only. Until it is
+    /// connected, it may receive datagrams of other peers; its reader compares their source.
+    pub fn socket_to(&self, peer: SocketAddr) -> std::io::Result<OwnedFd> {
+        let fd = socket::shared_datagrams(self.at)?;
+        socket::refuse_broadcasts(&fd)?;
+        socket::limit_output(&fd);
+        socket::connect_datagrams(&fd, sys::datagram::mapped(peer, self.at.is_ipv6()))?;
+        Ok(fd)
     }
     /// From now on, pings with that cookie are answered.
     pub fn join(&self, cookie: Cookie, session: &Arc<Pinged>) {
@@ -513,6 +569,23 @@ impl Tables {
                 answered(datagram, &timed_answer(&timed, datagram, at)),
                 permit,
             );
+            return true;
+        }
+        if let Some(opening) = Opening::from_bytes(bytes).filter(|opening| !opening.answer) {
+            let session = self.sessions.get(&opening.cookie).filter(mine);
+            let key = session.and_then(|session| session.open(&opening, datagram.from));
+            let Some((session, key)) = session.zip(key) else {
+                return false;
+            };
+            let Some(permit) = session.allowance.answer(len, at) else {
+                return false;
+            };
+            let answer = Opening {
+                answer: true,
+                key,
+                ..opening
+            };
+            answers.push(answered(datagram, &answer.to_bytes()), permit);
             return true;
         }
         if let Some(answer) = datagram::greeting(bytes, len) {

@@ -81,27 +81,51 @@ pub(crate) fn each(buffer: &Buffer, filled: usize, mut each: impl FnMut(Control)
     }
 }
 
-/// Adds to `message` the traffic class of its datagram, for IPv4 (`v4`) or IPv6. `buffer` holds the
-/// control message and must outlive the call that sends `message`.
-pub(crate) fn set_class(message: &mut libc::msghdr, buffer: &mut [u64; 4], v4: bool, class: u8) {
-    const SIZE: u32 = size_of::<c_int>() as u32;
-    let (level, kind) = if v4 {
+/// Adds to `message` the traffic class of its datagrams, for IPv4 (`v4`) or IPv6, if it is given.
+/// With `segment`, the kernel cuts the message into datagrams of this size (`UDP_SEGMENT`).
+/// `buffer` holds the control messages and must outlive the call that sends `message`.
+pub(crate) fn set_class_and_segment(
+    message: &mut libc::msghdr,
+    buffer: &mut [u64; 8],
+    v4: bool,
+    class: Option<u8>,
+    segment: Option<u16>,
+) {
+    let of_class = if v4 {
         (libc::IPPROTO_IP, libc::IP_TOS)
     } else {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
     };
+    let class = class.map(|class| c_int::from(class).to_ne_bytes());
+    let size = segment.map(u16::to_ne_bytes);
+    let parts: [(_, &[u8]); 2] = [
+        (of_class, class.as_ref().map_or(&[], |bytes| bytes)),
+        (
+            (libc::SOL_UDP, libc::UDP_SEGMENT),
+            size.as_ref().map_or(&[], |bytes| bytes),
+        ),
+    ];
+    let parts = || parts.iter().filter(|(_, data)| !data.is_empty());
+    // SAFETY: CMSG_SPACE takes an integer and computes.
+    let space = |data: &[u8]| unsafe { libc::CMSG_SPACE(data.len() as u32) as usize };
+    let filled: usize = parts().map(|(_, data)| space(data)).sum();
+    if filled == 0 {
+        return;
+    }
     message.msg_control = buffer.as_mut_ptr().cast();
-    // SAFETY: CMSG_SPACE of one integer is at most 24 bytes, and the exclusively borrowed buffer
-    // has 32, aligned for a header.
+    message.msg_controllen = filled as _;
+    // SAFETY: CMSG_SPACE of an integer and of two bytes is at most 24 bytes each, and the
+    // exclusively borrowed buffer has 64, aligned for a header. CMSG_NXTHDR reads the length that
+    // was stored in the header before.
     unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(SIZE) as _;
-        if let Some(part) = libc::CMSG_FIRSTHDR(message).as_mut() {
-            part.cmsg_level = level;
-            part.cmsg_type = kind;
-            part.cmsg_len = libc::CMSG_LEN(SIZE) as _;
-            libc::CMSG_DATA(part)
-                .cast::<c_int>()
-                .write_unaligned(class.into());
+        let mut next = libc::CMSG_FIRSTHDR(message);
+        for ((level, kind), data) in parts() {
+            let Some(part) = next.as_mut() else { return };
+            part.cmsg_level = *level;
+            part.cmsg_type = *kind;
+            part.cmsg_len = libc::CMSG_LEN(data.len() as u32) as _;
+            std::ptr::copy_nonoverlapping(data.as_ptr(), libc::CMSG_DATA(part), data.len());
+            next = libc::CMSG_NXTHDR(message, part);
         }
     }
 }
@@ -114,17 +138,19 @@ mod tests {
     fn a_class_is_read_back_and_a_cut_message_ends_the_list() {
         // SAFETY: all zeros is a valid header.
         let mut message: libc::msghdr = unsafe { zeroed() };
-        let mut four = [0; 4];
-        set_class(&mut message, &mut four, true, 0xb8);
+        let mut eight = [0; 8];
+        set_class_and_segment(&mut message, &mut eight, true, Some(0xb8), Some(1472));
         let mut buffer: Buffer = [0; 32];
-        buffer[..4].copy_from_slice(&four);
+        buffer[..8].copy_from_slice(&eight);
         let list = |filled: usize| {
             let mut found = Vec::new();
             each(&buffer, filled, |c| found.push((c.kind, c.get::<c_int>())));
             found
         };
         let class = ((libc::IPPROTO_IP, libc::IP_TOS), 0xb8);
-        assert_eq!(list(message.msg_controllen as usize), [class]);
+        let segment = ((libc::SOL_UDP, libc::UDP_SEGMENT), 1472);
+        assert_eq!(list(message.msg_controllen as usize), [class, segment]);
+        assert_eq!(list(24), [class]);
         assert_eq!(list(4), []);
         assert_eq!(list(0), []);
     }

@@ -199,10 +199,11 @@ pub fn header(bytes: &[u8]) -> [u8; HEADER] {
 }
 
 /// Sends up to [`BATCH`] datagrams and returns how many the kernel accepted. `v6`: the socket
-/// belongs to IPv6 and sends to IPv4 by mapped addresses.
+/// belongs to IPv6 and sends to IPv4 by mapped addresses. Of a connected socket: its peer has an
+/// IPv6 address.
 pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize> {
     let datagrams = &datagrams[..datagrams.len().min(BATCH)];
-    let mut buffers = [[0_u64; 4]; BATCH];
+    let mut buffers = [[0_u64; 8]; BATCH];
     // SAFETY: addresses, parts and headers consist of integers and pointers, for which all zeros
     // is a valid value.
     let (mut to, mut parts, mut messages) = unsafe {
@@ -228,10 +229,8 @@ pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize>
         }
         head.msg_iov = parts[i].as_mut_ptr();
         head.msg_iovlen = 2;
-        if let Some(class) = datagram.class {
-            let v4 = datagram.to.is_none_or(|to| to.is_ipv4());
-            control::set_class(head, &mut buffers[i], v4, class);
-        }
+        let v4 = datagram.to.map_or(!v6, |to| to.is_ipv4());
+        control::set_class_and_segment(head, &mut buffers[i], v4, datagram.class, None);
     }
     // SAFETY: each of the headers points to its own address, parts and buffer with their lengths;
     // all of them outlive the call, and the kernel reads the datagrams and writes nothing to them.
@@ -244,6 +243,50 @@ pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize>
         )
     };
     Ok(unless_empty(check(n))?.unwrap_or(0) as usize)
+}
+
+/// Largest number of datagrams in one super-packet (`UDP_MAX_SEGMENTS` of linux/udp.h before 6.9).
+pub const SEGMENTS: usize = 64;
+
+/// Sends up to [`SEGMENTS`] datagrams of a connected socket as one super-packet (`UDP_SEGMENT`).
+/// All have the length of the first one, except for the last one, which may be shorter. Returns
+/// whether the kernel accepted them; `false` if its buffer is full. The class is that of the first.
+/// `v6`: the peer has an IPv6 address.
+pub fn send_super_packet(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<bool> {
+    let Some(first) = datagrams.first() else {
+        return Ok(true);
+    };
+    let datagrams = &datagrams[..datagrams.len().min(SEGMENTS)];
+    // SAFETY: parts and the header consist of integers and pointers, for which all zeros is a valid
+    // value.
+    let (mut parts, mut message) = unsafe {
+        (
+            zeroed::<[[libc::iovec; 2]; SEGMENTS]>(),
+            zeroed::<libc::msghdr>(),
+        )
+    };
+    for (part, datagram) in parts.iter_mut().zip(datagrams) {
+        let head_len = datagram.head_len.min(datagram.len).min(HEADER);
+        part[0].iov_base = datagram.head.as_ptr().cast_mut().cast();
+        part[0].iov_len = head_len;
+        part[1].iov_base = REST.as_ptr().cast_mut().cast();
+        part[1].iov_len = (datagram.len - head_len).min(REST.len());
+    }
+    message.msg_iov = parts.as_mut_ptr().cast();
+    message.msg_iovlen = (2 * datagrams.len()) as _;
+    let mut buffer = [0_u64; 8];
+    let segment = (datagrams.len() > 1).then_some(first.len as u16);
+    control::set_class_and_segment(&mut message, &mut buffer, !v6, first.class, segment);
+    // SAFETY: the header points to parts and control messages, which point to the borrowed
+    // datagrams and to a static; all of them outlive the call, and the kernel only reads them.
+    let sent = unsafe {
+        libc::sendmsg(
+            fd.as_raw_fd(),
+            &message,
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    unless_empty(length(sent)).map(|sent| sent.is_some())
 }
 
 /// The address in the form that a socket requires: for an IPv6 socket (`v6`), IPv4 addresses are

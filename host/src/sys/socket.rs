@@ -456,6 +456,28 @@ pub fn allow_descriptors() -> u64 {
     limit.rlim_cur as u64
 }
 
+/// Limits the send buffer of a datagram socket for a congestion-controlled flow. The datagrams in
+/// it wait in this host, where the sender cannot see them.
+pub fn limit_output(fd: &OwnedFd) {
+    /// Linux's default (`net.core.wmem_default`); the kernel doubles the value.
+    const BUFFER: c_int = 106_496;
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &BUFFER);
+}
+
+/// The MTU of the path of a connected socket, as far as this kernel knows it, bytes.
+pub fn path_mtu(fd: &OwnedFd) -> Option<u32> {
+    let known = [
+        (libc::IPPROTO_IP, libc::IP_MTU),
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    ];
+    let mtu = |(level, name)| get::<c_int>(fd, level, name).ok();
+    known
+        .into_iter()
+        .filter_map(mtu)
+        .filter_map(|mtu| u32::try_from(mtu).ok())
+        .min()
+}
+
 /// Connects a datagram socket to its only peer.
 pub fn connect_datagrams(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     start_connect(fd, to)

@@ -193,7 +193,7 @@ impl TimedSocket {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         };
-        let mut buffer = [0_u64; 4];
+        let mut buffer = [0_u64; 8];
         // SAFETY: `msghdr` consists of integers and pointers, for which all zeros is a valid value.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_iov = &mut part;
@@ -205,10 +205,8 @@ impl TimedSocket {
             message.msg_name = std::ptr::from_mut(&mut address).cast();
             message.msg_namelen = size;
         }
-        if let Some(class) = class {
-            let v4 = to.is_none_or(|to| to.is_ipv4());
-            control::set_class(&mut message, &mut buffer, v4, class);
-        }
+        let v4 = to.is_none_or(|to| to.is_ipv4());
+        control::set_class_and_segment(&mut message, &mut buffer, v4, class, None);
         // SAFETY: the header points to `part`, `bytes`, `address` and `buffer` with their lengths;
         // all of them outlive the call, and the kernel reads them only.
         let sent = unsafe {

@@ -87,6 +87,14 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "metrics of their own address (ip tcp_metrics); requires root",
 )
 @_limits
+@option(
+    "--plugin",
+    group="Services",
+    multiple=True,
+    metavar="FILE",
+    help="Load the congestion controls of a shared library, for clients with --transport udp; may "
+    "be repeated",
+)
 @option("--echo", group="Services", metavar="PORT", help="Return datagrams to this port unchanged")
 @option(
     "--stamp",
@@ -139,7 +147,11 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
 )
 @option("--systemd-unit", is_flag=True, help="Print a systemd unit and exit")
 def serve(
-    systemd_unit: bool, net_admin: bool, public: tuple[str, ...], **given: str | None
+    systemd_unit: bool,
+    net_admin: bool,
+    public: tuple[str, ...],
+    plugin: tuple[str, ...],
+    **given: str | None,
 ) -> None:
     """Run the server for narrows measure, narrows latency and iperf3.
 
@@ -152,6 +164,7 @@ def serve(
         for w in (f"--{name.replace('_', '-')}", value)
     ]
     words += [w for address in public for w in ("--public", address)]
+    words += [w for file in plugin for w in ("--plugin", file)]
     words += ["--net-admin"] if net_admin else []
     words += ["--systemd-unit"] if systemd_unit else []
     become("serve", *words)

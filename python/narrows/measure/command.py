@@ -93,6 +93,9 @@ _passed = passed_options(
     ("--ping-interval", "Load", "TIME", "20ms", "Mean time between two pings"),
     ("--dscp", "Load", "DSCP", "0",
      "DSCP of flows and pings: a number, or EF, CS1, AF41, …; --test rrul uses its own values"),
+    ("--transport", "Load", "TRANSPORT", "tcp",
+     "Transport of the flows: tcp (of the kernels) or udp. With udp, narrows' own TCP sends over "
+     "UDP, with any congestion control of `narrows list cc`; the server must be `narrows serve`"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
     *CONNECTION,
     ("--speaks", "Connection", "PROTOCOL", "auto",
@@ -121,6 +124,15 @@ _passed = passed_options(
     "are names of Flent; docs/how-to/measure-a-path.md describes all tests",
 )
 @_passed
+@option(
+    "--plugin",
+    "plugins",
+    group="Load",
+    multiple=True,
+    metavar="FILE",
+    help="With --transport udp: load the congestion controls of a shared library; may be repeated. "
+    "For downloads, `narrows serve` needs the same option",
+)
 @option("--ecn", hidden=True, is_flag=True, help="Without effect: ECN is always reported")
 @option(
     "--insecure",
@@ -177,6 +189,7 @@ _passed = passed_options(
 def measure(  # noqa: PLR0917 - Click calls it by keyword
     host: str,
     test: str,
+    plugins: tuple[str, ...],
     ecn: bool,
     insecure: bool,
     as_json: bool,
@@ -214,6 +227,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         if value
         for word in (f"--{name.replace('_', '-')}", value)
     ]
+    arguments += [word for plugin in plugins for word in ("--plugin", plugin)]
     arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
     measured, said = _measure(
         host, test, arguments, passed, lines=lines, quiet=quiet, as_json=as_json

@@ -60,6 +60,7 @@ class AskedJson(TypedDict, total=False):
     ecn: bool | None
     pacing_mbit: float | None
     max_data_bytes: float | None
+    transport: str | None
     flows_left_out: int | None
 
 

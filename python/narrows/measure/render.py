@@ -53,6 +53,7 @@ def _ended(measured: Measurement) -> list[str]:
         "user": "was stopped",
         "max_data": f"reached its data limit ({_limit(measured)})",
         "peer": "was ended by the far host",
+        "circuit_breaker": "was ended by the circuit breaker",
         "lost": "lost contact with the far host",
     }.get(measured.stopped_by)
     if not why:

@@ -111,7 +111,7 @@ def measure(
             break
         done.append(Measurement.parse(text, "the measurement"))
         said += [beside] if beside else []
-        if done[-1].stopped_by in {"user", "lost"}:
+        if done[-1].stopped_by in _FINAL:
             break
     measured = joined(done, test)
     if done[-1].interrupted:
@@ -197,6 +197,9 @@ def _later(interval: Callable[[Interval], object], by_s: float) -> Callable[[lis
     return lambda words: interval(Interval.of(words).later(by_s))
 
 
+_FINAL = frozenset({"user", "lost", "circuit_breaker"})
+"""Reasons for which no further part of a test follows."""
+
 _LISTS: tuple[Literal["phases", "flows", "pings"], ...] = ("phases", "flows", "pings")
 _AMOUNTS: tuple[Literal["planned_bytes", "moved_bytes"], ...] = ("planned_bytes", "moved_bytes")
 
@@ -258,7 +261,7 @@ def _add(whole: MeasurementJson, more: MeasurementJson) -> None:
         if most:
             # The second part may use the rest of the first part's share.
             data["planned_bytes"] = min(data["planned_bytes"] or 0, most)
-        if data.get("stopped_by") == "duration" or also.get("stopped_by") in {"user", "lost"}:
+        if data.get("stopped_by") == "duration" or also.get("stopped_by") in _FINAL:
             data["stopped_by"] = also.get("stopped_by")
     error, worse = whole.get("own_error"), more.get("own_error")
     if error and worse:

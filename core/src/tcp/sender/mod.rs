@@ -50,7 +50,7 @@ use super::rack::Rack;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::wire::{AckSegment, MAX_SACKS, Range, Segment};
-use super::{Config, Info, State};
+use super::{Config, EcnUse, Info, State, TcpOptions};
 use crate::cc::{CongestionControl, INFINITE_SSTHRESH, Start, StateChange, Totals, Window};
 use crate::host::Fate;
 use crate::prefetch::{Prefetch, record};
@@ -451,6 +451,26 @@ impl Sender {
             && self.send_buffer.is_empty()
             && self.board.in_flight() < self.w.cwnd;
         at_once.then(|| self.board.nxt())
+    }
+
+    /// The offset of the first byte that was not sent (Linux: `snd_nxt`).
+    pub fn nxt(&self) -> u64 {
+        self.board.nxt()
+    }
+
+    /// Number of packets in flight that count as lost (Linux: `lost_out`).
+    pub fn lost(&self) -> u32 {
+        self.board.lost_out()
+    }
+
+    /// The options of the segments that this end sends.
+    pub fn options(&self) -> TcpOptions {
+        self.board.options
+    }
+
+    /// The kind of ECN that both ends agreed on.
+    pub fn agreed(&self) -> EcnUse {
+        self.ecn.agreed()
     }
 
     /// The values of TCP_INFO.

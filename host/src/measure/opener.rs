@@ -1,0 +1,179 @@
+//! Opens a flow of datagrams to `narrows serve` ([`super::transport`]), as its client.
+
+use super::link::{Link, PATIENCE, reason};
+use super::plan::{Direction, FlowSpec};
+use super::transport::segment::Key;
+use super::transport::{Flow, Terms, cc as control};
+use crate::HostError;
+use crate::error::is_outage;
+use crate::measure::bulk::{Budget, Role, Stream};
+use crate::protocols::wire::{Cookie, Opening, PING};
+use crate::sys;
+use crate::sys::datagram::{self, Outgoing};
+use crate::sys::socket;
+use crate::terminal::field;
+use narrows_core::cc::CcKind;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Interval of the datagrams that open a flow, ns.
+const AGAIN: u64 = 100_000_000;
+/// Time limit for opening a flow, ns.
+const MOST: u64 = PATIENCE / 2;
+/// Interval of looks at datagrams while the control connection is read, ns.
+const LOOK: u64 = 2_000_000;
+
+/// A flow that is being opened.
+pub struct Opener {
+    socket: OwnedFd,
+    to: SocketAddr,
+    stream: u16,
+    cookie: Cookie,
+    /// Key of the flow; zero until the server has sent it.
+    key: Key,
+    cc: CcKind,
+    /// The terms that this end proposes.
+    pub terms: Terms,
+}
+
+impl Opener {
+    /// A socket for flow `stream`, whose sender has the congestion control `cc`. Fails if the
+    /// server does not have the transport, or if this host sends without knowing `cc`.
+    pub fn new(
+        link: &Link,
+        to: SocketAddr,
+        stream: u16,
+        direction: Direction,
+        (ccs, cc): (&[CcKind], Option<&str>),
+    ) -> Result<Opener, HostError> {
+        let known = link.welcome["transports"].as_array();
+        if !known.is_some_and(|known| known.iter().any(|one| one == "udp")) {
+            return Err(HostError::Missing(format!(
+                "{to} does not have --transport udp: its narrows {} is older, or a small build; \
+                 update it, or write --transport tcp",
+                link.version
+            )));
+        }
+        let failed = |error: std::io::Error| match is_outage(&error) {
+            true => HostError::Silent(format!("{to}: {}", reason(&error)), "check the path".into()),
+            false => HostError::Failed("the socket of a flow", error),
+        };
+        // The server knows the congestion control of a download.
+        let cc = control(ccs, cc.filter(|_| direction == Direction::Up))
+            .map_err(|why| HostError::Missing(format!("--cc {why}")))?
+            .clone();
+        let any: SocketAddr = match to {
+            SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = socket::datagrams(any).map_err(failed)?;
+        socket::limit_output(&socket);
+        socket::connect_datagrams(&socket, to).map_err(failed)?;
+        let terms = Terms::of(&cc).fitted(&socket, to.is_ipv4());
+        Ok(Opener {
+            socket,
+            to,
+            stream,
+            cookie: link.cookie,
+            key: Key::default(),
+            cc,
+            terms,
+        })
+    }
+    /// Opens the flow: proves to the server that this host receives, and waits until the server has
+    /// joined it. Returns the load of the flow, and the congestion control of its sender.
+    pub fn join(
+        mut self,
+        link: &mut Link,
+        spec: &FlowSpec,
+        budget: &Arc<Budget>,
+    ) -> Result<(Arc<Stream>, String), HostError> {
+        let (until, mut next) = (sys::monotonic() + MOST, 0);
+        let joined = loop {
+            let now = sys::monotonic();
+            if now > until {
+                return Err(HostError::Silent(
+                    format!("{}: no datagram of the server arrives", self.to),
+                    "permit UDP to its port in firewalls, or write --transport tcp".into(),
+                ));
+            }
+            if now >= next {
+                next = now + AGAIN;
+                self.ask();
+            }
+            if self.learn() {
+                next = now;
+                continue;
+            }
+            let Some(told) = link.hear(LOOK)? else {
+                continue;
+            };
+            if told["stream"] != self.stream {
+                continue;
+            }
+            match told["is"].as_str() {
+                Some("joined") => break told,
+                Some("refused") => {
+                    let why = told["why"].as_str().map_or_else(String::new, field);
+                    return Err(HostError::Missing(format!("{}: {why}", self.to)));
+                }
+                _ => {}
+            }
+        };
+        let theirs = Terms::from_json(&joined["terms"])
+            .ok_or_else(|| HostError::Broken("the server proposes impossible terms".into()))?;
+        let terms = theirs.with_payload(self.terms.payload);
+        let (role, cc) = match spec.direction {
+            Direction::Up => (Role::Sender, self.cc.name.to_string()),
+            Direction::Down => {
+                let cc = joined["cc"].as_str().map_or_else(String::new, field);
+                (Role::Receiver, cc)
+            }
+        };
+        let flow = Flow::new(
+            role,
+            &self.cc,
+            terms,
+            (self.key, self.to),
+            spec.dscp,
+            budget,
+        );
+        let flow = flow.map_err(HostError::failed("random numbers"))?;
+        let stream = Stream::datagrams(self.socket, role, Arc::clone(budget), flow);
+        Ok((stream, cc))
+    }
+    /// Sends a datagram that opens the flow.
+    fn ask(&self) {
+        let opening = Opening {
+            answer: false,
+            stream: self.stream,
+            cookie: self.cookie,
+            key: self.key,
+        };
+        let one = Outgoing {
+            to: None,
+            class: None,
+            head: datagram::header(&opening.to_bytes()),
+            head_len: PING,
+            len: PING,
+        };
+        // A datagram that does not leave is repeated.
+        let _ = datagram::send(&self.socket, &[one], false);
+    }
+    /// Reads the answers of the server; returns whether one has the key, which was unknown before.
+    fn learn(&mut self) -> bool {
+        let mut got = Vec::new();
+        let _ = datagram::receive(&self.socket, &mut got);
+        let before = self.key;
+        for datagram in &got {
+            let answer = Opening::from_bytes(datagram.bytes()).filter(|opening| {
+                opening.answer && opening.stream == self.stream && opening.cookie == self.cookie
+            });
+            if let Some(answer) = answer {
+                self.key = answer.key;
+            }
+        }
+        self.key != before
+    }
+}
