@@ -91,7 +91,8 @@ def test_a_transfer_that_ends_early_decides_nothing(tmp_path: Path) -> None:
     found = traffic.read(
         capture(tmp_path), metrics(), {5301: "target0"}, warmup_s=2.0, duration_s=30.0
     )
-    assert "ended after 10.0 s, but the check needs 30 s" in found.ended()
+    assert "ended after 10.0 s, but the check needs 30 s; use {seconds} in" in found.ended()
+    assert "needs 30 s; --client must transfer data" in found.ended("client -t {seconds}")
     missing = seen(tmp_path, {5301: "target0", 5303: "rival1"})
     assert missing.ended() == "no data of the flow rival1 arrived"
 

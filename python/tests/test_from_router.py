@@ -66,6 +66,19 @@ def test_wrapped_lines_of_a_router_are_one_command() -> None:
     assert read(passing).path.tree()["policer"]["exceed"] == "pass"
 
 
+def test_lines_that_are_not_modelled_are_shown_as_the_file_has_them() -> None:
+    found = read(
+        "class-map match-all VOICE\npolicy-map P\n class C\n  priority Level 1\n"
+        "  police cir 2000000 bc 62500 conform-action set-MPLS-exp-transmit 3 Exceed-Action DROP\n"
+    )
+    assert found.left == [
+        "line 1: `class-map match-all VOICE`",
+        "line 4: `priority Level 1`",
+        "line 5: `conform-action set-MPLS-exp-transmit 3`: the packet is sent without the mark",
+    ]
+    assert found.path.tree()["policer"]["cir"] == "2Mbit"
+
+
 @pytest.mark.parametrize(
     ("lines", "path"),
     [

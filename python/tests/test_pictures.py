@@ -23,6 +23,7 @@ from narrows.render.pictures import pictures
 from narrows.render.run_plots import sketch
 from narrows.render.sketch import heading
 from narrows.runs.scenario import from_tree
+from narrows.teach import wifi_dials
 from narrows.teach.lessons import LESSONS
 
 QUEUES = {kind["name"] for kind in json.loads(_core.list_json())["queue"]}
@@ -441,3 +442,15 @@ def test_runs_with_the_same_result_have_no_winner(run: nw.Run) -> None:
     same = words.comparison([("a", run.json), ("b", run.json)])
     assert "all have the same goodput" in same
     assert "highest" not in same
+
+
+def test_aql_limits_the_share_of_a_station_with_a_larger_weight(tmp_path: Path) -> None:
+    last = wifi_dials.scenario(len(wifi_dials.DIALS) - 1)
+    usual = re.sub(r"aql_(low|high) = .*\n", "", last)
+    shares = []
+    for text in (last, usual):
+        (tmp_path / "wifi.toml").write_text(text, encoding="utf-8")
+        run = nw.run(tmp_path / "wifi.toml", sample_interval="off").json
+        shares.append(run["stations"][2]["airtime_share"])
+    assert shares == pytest.approx([0.45, 0.65], abs=0.005)
+    assert "its share is 65 %" in wifi_dials.DIALS[-1].what

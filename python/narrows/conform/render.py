@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
 from narrows.render.tables import Cell, Table
+from narrows.render.words import counted
 
 if TYPE_CHECKING:
     from narrows.conform.check import Result
@@ -48,7 +49,7 @@ def sentences(found: Conformance) -> list[str]:
     """The total, and a sentence for each check that failed or was not decided."""
     lines = [
         f"{found.target.name}: {found.count('pass')} checks passed, {found.count('fail')} failed, "
-        f"{found.count('not decided')} not decided, with {found.seeds} seeds each."
+        f"{found.count('not decided')} not decided, with {counted(found.seeds, 'seed')} each."
     ]
     for result in found.results:
         if result.verdict == "not decided" and result.mean is None:

@@ -129,7 +129,7 @@ def _measure(
     seen = pair.play(check, target, seed, keep_on)
     if not seen.trusted:
         return None, f"the self-check of the run failed: {seen.why}"
-    if isinstance(check.path_metric, str) or (ended := seen.ended()):
+    if isinstance(check.path_metric, str) or (ended := seen.ended(target.client)):
         return None, check.path_metric if isinstance(check.path_metric, str) else ended
     value = check.path_metric(seen)
     return value, "the queue marked no packet" if value is None else ""

@@ -92,16 +92,23 @@ class Traffic:
         """The flows of the pair."""
         return [flow for name, flow in self.flows.items() if not name.startswith("rival")]
 
-    def ended(self) -> str:
-        """The reason if a flow is missing, or the pair stopped early; otherwise empty."""
+    def ended(self, client: str = "") -> str:
+        """The reason if a flow is missing, or the pair with this client stopped early; otherwise
+        empty.
+        """
         for name, flow in self.flows.items():
             if not flow.times:
                 return f"no data of the flow {name} arrived"
         last = max(flow.times[-1] for flow in self.pair()) - self.begin_s
         if last < self.duration_s - 1.0:
+            fix = (
+                "--client must transfer data until {seconds} have passed"
+                if "{seconds}" in client
+                else "use {seconds} in --client"
+            )
             return (
                 f"the transfer ended after {last:.1f} s, but the check needs "
-                f"{self.duration_s:g} s; use {{seconds}} in --client"
+                f"{self.duration_s:g} s; {fix}"
             )
         return ""
 

@@ -35,6 +35,7 @@ from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, RecordError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
+from narrows.render.words import counted
 from narrows.runs.run import Engine, Queues, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.source import read
@@ -426,4 +427,4 @@ def remy(file: str, out: str) -> None:
         raise NarrowsError(f"{name_of(file)}: {reason(error)}") from error
     text, rules = _core.remy_from_dna(dna, name_of(file))
     output.write(out, text)
-    echo(f'{rules} rules; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')
+    echo(f'{counted(rules, "rule")}; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')

@@ -118,7 +118,9 @@ DIALS = (
     ),
     Dial(
         "weight = 4096 of the far station",
-        "In each round, the far station gets four times the airtime credit of a near one.",
+        "In each round, the far station gets four times the airtime credit of a near one. Its "
+        "share is less than four sixths, because AQL with a limit of 5 ms ends its turns before "
+        "the credit is used. With the default limits of AQL, its share is 65 %.",
         {},
         {"weight": "4096"},
     ),

@@ -50,11 +50,24 @@ class Reading:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a line, with its position for errors."""
+    """The words of a line, with its position for errors.
+
+    Attributes:
+        name: Name of the file.
+        line: Number of the line.
+        words: The words, in lower case if the syntax ignores case.
+        raw: The words as the file has them; empty if they are equal to `words`.
+    """
 
     name: str
     line: int
     words: tuple[str, ...]
+    raw: tuple[str, ...] = ()
+
+    def written(self, *words: str) -> str:
+        """Words of this line with the case that the file has."""
+        raw = {word.lower(): word for word in reversed(self.raw)}
+        return " ".join(raw.get(word, word) for word in words)
 
     def wrong(self, problem: str, fix: str = "") -> ConfigError:
         """An error of this line."""

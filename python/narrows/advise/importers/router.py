@@ -54,7 +54,7 @@ def read(text: str, name: str) -> Reading:
             keys["queue"] = "sfq"
             assumed.append("sfq for fair-queue: both serve flows in round-robin order")
         elif first not in _NAMES:
-            left.append(f"line {number}: `{' '.join(at.words)[:60]}`")
+            left.append(f"line {number}: `{' '.join(at.raw)[:60]}`")
     if not keys:
         raise ConfigError(
             f"{name}: line 1: there is neither police nor shape\n    write: police cir 2000000 bc "
@@ -77,18 +77,23 @@ def _lines(text: str, name: str) -> Iterator[Words]:
     """
     number = 0
     words: tuple[str, ...] = ()
-    for at, raw in enumerate(text.splitlines(), 1):
-        more = tuple(raw.lower().split())
+    for at, line in enumerate(text.splitlines(), 1):
+        more = tuple(line.split())
         if not more or more[0].startswith("!"):
             continue
-        if words and (more[0] in _CONTINUED or re.fullmatch(r"\d+", more[0])):
+        first = more[0].lower()
+        if words and (first in _CONTINUED or re.fullmatch(r"\d+", first)):
             words += more
             continue
         if words:
-            yield Words(name, number, words)
+            yield _in_lower_case(name, number, words)
         number, words = at, more
     if words:
-        yield Words(name, number, words)
+        yield _in_lower_case(name, number, words)
+
+
+def _in_lower_case(name: str, number: int, words: tuple[str, ...]) -> Words:
+    return Words(name, number, tuple(word.lower() for word in words), words)
 
 
 def _actions(
@@ -110,16 +115,16 @@ def _actions(
                 known = (_code_point(mark) if action == "set-dscp-transmit" else None) or "pass"
                 if known == "pass" and word in names:
                     left.append(
-                        f"line {at.line}: `{word} {action[:40]} {mark[:20]}`: the packet is sent "
-                        "without the mark"
+                        f"line {at.line}: `{at.written(word, action[:40], mark[:20])}`: the packet "
+                        "is sent without the mark"
                     )
             if word in names and known is not None:
                 name, usual = names[word]
                 out |= {name: known} if known != usual else {}
             else:
-                left.append(f"line {at.line}: `{word} {action[:40]}`")
+                left.append(f"line {at.line}: `{at.written(word, action)[:80]}`")
         elif not re.fullmatch(r"\d+", word) and word not in _UNITS:
-            left.append(f"line {at.line}: `{word[:40]}`")
+            left.append(f"line {at.line}: `{at.written(word)[:40]}`")
     return out
 
 
