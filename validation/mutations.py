@@ -9,9 +9,15 @@ the replacement:
     replace = '''if true {'''
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
 
+A list of dated rules of Linux has, at its beginning, the parts of TCP whose rules it switches off,
+one at a time. A rule that is switched off is in no release of `core/src/kernel/rules.rs`:
+
+    parts  = ["loss detection"]
+    prefix = ["tcp::rack::", "tcp::sender::"]
+
 `make mutations` applies them to a copy of `core`, builds its tests and runs them. A mutation is
 detected if a test of the same model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`,
-`net::NAME…`, or the `prefix` that the list has at its beginning). Tests in `core/tests` are used
+`net::NAME…`, or one with a `prefix` that the list has at its beginning). Tests in `core/tests` are used
 only if the list names them at its beginning: `tests = ["replay"]`. Models do not share rules, so
 one build contains one mutation of every model. The results are in docs/reference/mutations.md; the
 exit code is 1 if a removed rule is not detected.
@@ -35,6 +41,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "validation/mutations"
+RULES = "core/src/kernel/rules.rs"
+ROW = re.compile(
+    r'of: "(?P<part>[^"]*)", name: "(?P<name>\w+)", since: \((?P<major>\d+), (?P<minor>\d+)\),'
+    r"\s*ports: \[[^\]]*\]"
+)
+"""A row of the table of dated rules of Linux, up to its back-ports."""
 PAGE = ROOT / "docs/reference/mutations.md"
 ROOMS = ("cc", "queue", "host", "net")
 FAILED = re.compile(
@@ -60,7 +72,7 @@ class Mutation:
     file: str
     find: str
     replace: str
-    prefix: str
+    prefix: tuple[str, ...]
     tests: tuple[str, ...] = ()
     noticed: tuple[str, ...] = ()
     problem: str = ""
@@ -90,6 +102,21 @@ def pattern(text: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
+def switched_off(parts: list[str]) -> list[dict[str, str]]:
+    """Entries that switch off each rule of Linux that these parts of TCP follow."""
+    rows = ROW.finditer((ROOT / RULES).read_text(encoding="utf-8"))
+    return [
+        {
+            "rule": f"`{row['name']}` of Linux {row['major']}.{row['minor']}",
+            "file": RULES,
+            "find": row[0],
+            "replace": f'of: "{row["part"]}", name: "{row["name"]}", since: (99, 0), ports: []',
+        }
+        for row in rows
+        if row["part"] in parts
+    ]
+
+
 def listed(which: str) -> dict[str, list[Mutation]]:
     """The mutations of each model whose name matches one of the comma-separated patterns in
     `which`.
@@ -102,11 +129,13 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         read = tomllib.loads(file.read_text(encoding="utf-8"))
         own = "" if "prefix" in read else usual(model)
         tests = tuple(read.get("tests", ()))
-        for entry in read["rule"]:
+        for entry in read.get("rule", []) + switched_off(read.get("parts", [])):
             where = entry.get("file", own)
             # Some models have parts in two of the folders `ROOMS`.
             rooms = [path.split("/")[2] for path in (where, own) if path]
-            prefix = read.get("prefix") or f"{next(p for p in rooms if p in ROOMS)}::{model}::"
+            given = read.get("prefix", [])
+            prefix = tuple([given] if isinstance(given, str) else given)
+            prefix = prefix or (f"{next(p for p in rooms if p in ROOMS)}::{model}::",)
             mutation = Mutation(
                 model, entry["rule"], where, entry["find"], entry["replace"], prefix, tests
             )
@@ -186,7 +215,10 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
         if "test result:" in done.stdout:
             for m in batch:
                 m.noticed = tuple(
-                    name.removeprefix(m.prefix) for name in failed if name.startswith(m.prefix)
+                    name.removeprefix(prefix)
+                    for name in failed
+                    for prefix in m.prefix
+                    if name.startswith(prefix)
                 )
             return
         broken = [m for m in batch if re.search(rf"--> {re.escape(m.file)}\b", done.stderr)]
@@ -265,17 +297,13 @@ def main() -> None:
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "mutations"
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("core", "sim", "host", "bench", "python/bindings", "Cargo.toml", "Cargo.lock"):
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(
-                    source,
-                    copy / name,
-                    ignore=shutil.ignore_patterns("target"),
-                    copy_function=shutil.copy2,
-                )
-            elif source.exists():
-                shutil.copy2(source, copy / name)
+        workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+        for name in workspace["members"]:
+            shutil.copytree(
+                ROOT / name, copy / name, ignore=shutil.ignore_patterns("target", "node_modules")
+            )
+        for name in ("Cargo.toml", "Cargo.lock"):
+            shutil.copy2(ROOT / name, copy / name)
         rounds = max(len(rules) for rules in models.values())
         for number in range(rounds):
             batch = [rules[number] for rules in models.values() if number < len(rules)]
