@@ -6,7 +6,9 @@ measured with real kernels before and after it.
                                                 evidence/kernel-rules.md
 
 kernel_rules.toml has a scenario for each rule. The rule is switched off alone (`without_rules`) in
-the first release that has it. The metric with the largest relative change is shown.
+the first release that has it. The metric with the largest relative change is shown, unless the file
+names another one. The rule `bbr` has no scenario: without it, a scenario with `cc = "bbr"` is an
+error.
 
 With `--linux`, the same scenario runs with two built kernels (`narrows kernel build 5.10`): the
 newest one without the rule and the oldest one with it. These kernels usually differ in more than
@@ -34,7 +36,7 @@ from narrows.reference.record import queues_of
 from narrows.runs.engines import EngineChoice
 from narrows.runs.parallel import everywhere
 from narrows.runs.replications import whole_metrics
-from narrows.runs.run import Progress
+from narrows.runs.run import Progress, Run
 from narrows.runs.scenario import from_tree
 from narrows.storage import output
 
@@ -44,6 +46,10 @@ SEEDS = 3
 METRICS = {"goodput_mbit": "goodput Mbit/s", "rtt_mean_ms": "mean RTT ms",
     "retransmit_rate": "retransmission rate"}  # fmt: skip
 """The metrics of an effect, and their names on the page."""
+FURTHER = {"cwnd_mean_packets": "mean window packets",
+    "ssthresh_packets": "last slow-start threshold packets"}  # fmt: skip
+"""Metrics of rules that the file lists with their metric, and their names on the page."""
+NAMES = METRICS | FURTHER
 
 Values = Mapping[str, float]
 """The mean of each metric over the seeds."""
@@ -56,6 +62,7 @@ class Shown:
     rule: Rule
     case: str
     tree: JsonObject
+    metric: str = ""
 
     def host(self, like: str, *, without: bool = False) -> JsonObject:
         """The scenario with the release `like`, and without the rule if `without` is true."""
@@ -73,7 +80,12 @@ def shown() -> list[Shown]:
     own = {name: tomllib.loads(text) for name, text in given["scenario"].items()}
     known = {name: tree for one in families().values() for name, tree in one.cases.items()} | own
     return [
-        Shown(rule, given["case"][rule.name], known[given["case"][rule.name]])
+        Shown(
+            rule,
+            given["case"][rule.name],
+            known[given["case"][rule.name]],
+            given["metric"].get(rule.name, ""),
+        )
         for rule in rules_of("7.3")
         if rule.name in given["case"]
     ]
@@ -90,23 +102,29 @@ def release(rule: Rule) -> str:
 
 def values(tree: JsonObject, choice: EngineChoice, seeds: int, progress: Progress) -> Values:
     """The mean of each metric over the seeds from 1."""
-    found: dict[str, list[float]] = {name: [] for name in METRICS}
+    found: dict[str, list[float]] = {name: [] for name in METRICS | FURTHER}
     queues = queues_of(tree) if choice.name == "linux" else {}
     for seed in range(1, seeds + 1):
         done = choice.run(
-            from_tree(tree), seed=seed, sample_interval="off", progress=progress, **queues
+            from_tree(tree), seed=seed, sample_interval="1s", progress=progress, **queues
         )
-        row = whole_metrics(done.rows())
+        row = whole_metrics(done.rows()) | {"ssthresh_packets": threshold(done)}
         for name, of in found.items():
             of.append(float(row[name] or 0.0))
     return {name: fmean(of) for name, of in found.items()}
 
 
-def change(before: Values, after: Values) -> tuple[str, float]:
-    """The metric with the largest relative change, and this change."""
+def threshold(done: Run) -> float | None:
+    """The slow-start threshold of the last sample of a run."""
+    known = [value for value in done.columns("samples")["ssthresh_packets"] if value is not None]
+    return float(known[-1]) if known else None
+
+
+def change(before: Values, after: Values, metric: str = "") -> tuple[str, float]:
+    """The metric with the largest relative change, or `metric`, and its change."""
     shares = {
         name: after[name] / before[name] - 1 if before[name] else float(after[name] != 0)
-        for name in METRICS
+        for name in ([metric] if metric else METRICS)
     }
     name = max(shares, key=lambda name: abs(shares[name]))
     return name, shares[name]
@@ -159,9 +177,9 @@ def main(words: Sequence[str]) -> int:
     )
     for one in rules:
         before, after = found[one.rule.name]
-        name, share = change(before, after)
+        name, share = change(before, after, one.metric)
         sys.stdout.write(
-            f"{one.rule.name}: {one.case}: {METRICS[name]} {before[name]:.4g} without, "
+            f"{one.rule.name}: {one.case}: {NAMES[name]} {before[name]:.4g} without, "
             f"{after[name]:.4g} with the rule ({share:+.2%})\n"
         )
     if asked.linux:
@@ -221,7 +239,7 @@ def page(
     ]
     for one in rules:
         before, after = found[one.rule.name]
-        name, _ = change(before, after)
+        name, _ = change(before, after, one.metric)
         engines = {
             engine: [(key[1], of[name]) for key, of in measured.items()
                 if (key[0], key[2]) == (engine, one.case)]
@@ -235,7 +253,7 @@ def page(
                 *(" → ".join(f"{dict(engines[engine])[end]:.4g}" for end in ends)
                     for engine in ("linux", "sim")),
             ]  # fmt: skip
-        row = [f"`{one.rule.name}`", one.rule.since, one.case, METRICS[name],
+        row = [f"`{one.rule.name}`", one.rule.since, one.case, NAMES[name],
             f"{before[name]:.4g}", f"{after[name]:.4g}", *cells]  # fmt: skip
         lines.append(f"| {' | '.join(row)} |")
     notes = tomllib.loads(FILE.read_text(encoding="utf-8"))["note"]
