@@ -169,7 +169,12 @@ def main(words: Sequence[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--linux", action="store_true", help="also run the built kernels")
-    parser.add_argument("--only", default="", metavar="RULE,...", help="only these rules")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="RULE,...",
+        help="only these rules; the page keeps its other rows",
+    )
     asked = parser.parse_args(words)
     rules = [one for one in shown() if not asked.only or one.rule.name in asked.only.split(",")]
     found = dict(
@@ -183,7 +188,10 @@ def main(words: Sequence[str]) -> int:
             f"{after[name]:.4g} with the rule ({share:+.2%})\n"
         )
     if asked.linux:
-        output.write(EVIDENCE, page(rules, found, _measured(rules)))
+        rows = table(rules, found, _measured(rules))
+        if asked.only:
+            rows = stored() | rows
+        output.write(EVIDENCE, page(shown(), rows))
     return 0
 
 
@@ -213,11 +221,42 @@ def _measured(rules: Sequence[Shown]) -> dict[tuple[str, str, str], Values]:
     return {key: found for key, found in done if found is not None}
 
 
-def page(
+def table(
     rules: Sequence[Shown],
     found: Mapping[str, tuple[Values, Values]],
     measured: Mapping[tuple[str, str, str], Values],
-) -> str:
+) -> dict[str, str]:
+    """The row of each rule."""
+    rows = {}
+    for one in rules:
+        before, after = found[one.rule.name]
+        name, _ = change(before, after, one.metric)
+        engines = {
+            engine: [(key[1], of[name]) for key, of in measured.items()
+                if (key[0], key[2]) == (engine, one.case)]
+            for engine in ("linux", "sim")
+        }  # fmt: skip
+        ends = around(one.rule, dict(engines["linux"]))
+        cells = ["–", "–", "–"]
+        if ends:
+            cells = [
+                " → ".join(ends),
+                *(" → ".join(f"{dict(engines[engine])[end]:.4g}" for end in ends)
+                    for engine in ("linux", "sim")),
+            ]  # fmt: skip
+        row = [f"`{one.rule.name}`", one.rule.since, one.case, NAMES[name],
+            f"{before[name]:.4g}", f"{after[name]:.4g}", *cells]  # fmt: skip
+        rows[one.rule.name] = f"| {' | '.join(row)} |"
+    return rows
+
+
+def stored() -> dict[str, str]:
+    """The rows of the stored page, by rule."""
+    lines = EVIDENCE.read_text(encoding="utf-8").splitlines()
+    return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+
+
+def page(rules: Sequence[Shown], rows: Mapping[str, str]) -> str:
     """The text of the page."""
     lines = [
         "# Effects of the rules of Linux releases",
@@ -237,25 +276,7 @@ def page(
         "simulator |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in rules:
-        before, after = found[one.rule.name]
-        name, _ = change(before, after, one.metric)
-        engines = {
-            engine: [(key[1], of[name]) for key, of in measured.items()
-                if (key[0], key[2]) == (engine, one.case)]
-            for engine in ("linux", "sim")
-        }  # fmt: skip
-        ends = around(one.rule, dict(engines["linux"]))
-        cells = ["–", "–", "–"]
-        if ends:
-            cells = [
-                " → ".join(ends),
-                *(" → ".join(f"{dict(engines[engine])[end]:.4g}" for end in ends)
-                    for engine in ("linux", "sim")),
-            ]  # fmt: skip
-        row = [f"`{one.rule.name}`", one.rule.since, one.case, NAMES[name],
-            f"{before[name]:.4g}", f"{after[name]:.4g}", *cells]  # fmt: skip
-        lines.append(f"| {' | '.join(row)} |")
+    lines += [rows[one.rule.name] for one in rules if one.rule.name in rows]
     notes = tomllib.loads(FILE.read_text(encoding="utf-8"))["note"]
     for one in rules:
         if one.rule.name in notes:

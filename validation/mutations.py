@@ -17,10 +17,10 @@ one at a time. A rule that is switched off is in no release of `core/src/kernel/
 
 `make mutations` applies them to a copy of `core`, builds its tests and runs them. A mutation is
 detected if a test of the same model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`,
-`net::NAME…`, or one with a `prefix` that the list has at its beginning). Tests in `core/tests` are used
-only if the list names them at its beginning: `tests = ["replay"]`. Models do not share rules, so
-one build contains one mutation of every model. The results are in docs/reference/mutations.md; the
-exit code is 1 if a removed rule is not detected.
+`net::NAME…`, or one with a `prefix` that the list has at its beginning). Tests in `core/tests` are
+used only if the list names them at its beginning: `tests = ["replay"]`. Models do not share rules,
+so one build contains one mutation of every model. The results are in docs/reference/mutations.md;
+the exit code is 1 if a removed rule is not detected.
 """
 
 from __future__ import annotations
