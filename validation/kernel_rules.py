@@ -277,6 +277,24 @@ def page(rules: Sequence[Shown], rows: Mapping[str, str]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [rows[one.rule.name] for one in rules if one.rule.name in rows]
+    lines += [
+        "",
+        "## Sources of rules without a pair of kernels",
+        "",
+        "No kernel before 5.10 is built. For the rules of earlier releases, the sources are the "
+        "texts of",
+        "commits. [Published measurements](../../docs/reference/reproduced.md) of Linux 4.15 and "
+        "5.15 also",
+        "check them.",
+        "",
+        "| rule | since | source |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| `{rule.name}` | {rule.since} | {rule.source} |"
+        for rule in rules_of("7.3")
+        if rows.get(rule.name, "| – |").endswith("| – |")
+    ]
     notes = tomllib.loads(FILE.read_text(encoding="utf-8"))["note"]
     for one in rules:
         if one.rule.name in notes:

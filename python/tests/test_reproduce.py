@@ -55,10 +55,12 @@ class Listing(Lab):
     """A lab that keeps the releases of the hosts in the first scenarios, and simulates nothing."""
 
     def __init__(self) -> None:
+        """A quick lab without runs."""
         super().__init__(quick=True)
         self.likes: set[str] = set()
 
-    def play(self, cases: Mapping[Any, Any], **_: Any) -> Any:
+    def play(self, cases: Mapping[Any, Any], **_: object) -> dict[Any, Any]:
+        """Keeps the releases."""
         trees = [one.tree() if isinstance(one, Scenario) else one for one in cases.values()]
         self.likes |= {tree.get("host", {}).get("like", "linux-6.12") for tree in trees}
         raise EngineError("enough")
