@@ -82,7 +82,7 @@ const AGREED_7_3: [(&str, usize); 7] = [
     ("F", 6),
     ("K", 5),
     ("L", 6),
-    ("M", 3),
+    ("M", 4),
 ];
 /// The same for [`STORED_HOSTS`]. Two cases with random loss, of which Linux has two runs each,
 /// differ in the goodput.
