@@ -10,6 +10,7 @@ from validation import kernel_rules
 from validation.kernel_rules import Shown
 
 from narrows.kernel.rules import rules_of
+from narrows.runs.engines import EngineChoice
 from narrows.runs.run import run
 from narrows.runs.scenario import from_tree
 
@@ -33,3 +34,18 @@ def test_each_scenario_belongs_to_a_rule() -> None:
     assert {rule.name for rule in rules_of("7.3")} - set(given["case"]) == {"bbr"}
     assert set(given["metric"]) <= set(given["case"])
     assert set(given["scenario"]) <= {one.case for one in RULES}
+
+
+@pytest.mark.parametrize("one", kernel_rules.switched(), ids=lambda one: one.shown.rule.name)
+def test_a_rule_changes_linux_and_the_simulator_in_the_same_direction(
+    one: kernel_rules.Switched,
+) -> None:
+    without, with_ = (
+        kernel_rules.values(one.shown.host("7.3", without=off), EngineChoice(), 1, lambda *_: None)[
+            one.shown.metric
+        ]
+        for off in (True, False)
+    )
+    assert (with_ > without) == (one.linux[1] > one.linux[0])
+    for ours, linux in zip((without, with_), one.linux, strict=True):
+        assert ours == pytest.approx(linux, rel=0.1)
