@@ -44,7 +44,7 @@ pub struct Link {
     /// The server's `welcome` message, which ends the handshake.
     pub welcome: Value,
     /// The handshake and the token, if the server requires one.
-    proved: Option<(Transcript, String)>,
+    proved: Option<Box<(Transcript, String)>>,
 }
 
 /// Difference of the clocks: the server's minus that of this host.
@@ -234,7 +234,7 @@ fn identified(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, H
                  changes the messages"
             )));
         }
-        link.proved = Some((transcript, token.to_string()));
+        link.proved = Some(Box::new((transcript, token.to_string())));
     }
     let cookie = link.welcome["cookie"].as_str().and_then(from_hex);
     let problem = "the server sent a welcome without a cookie";
@@ -267,7 +267,7 @@ impl Link {
     /// Whether the server of this session has the public key `key`, as `proof` states. Without a
     /// token, no proof is possible, and the control connection is trusted.
     pub fn vouched(&self, key: &[u8], proof: Option<&str>) -> bool {
-        let Some((transcript, token)) = &self.proved else {
+        let Some((transcript, token)) = self.proved.as_deref() else {
             return true;
         };
         let proof = proof.and_then(from_hex::<32>);
