@@ -23,8 +23,8 @@
 //! | [`error`] | errors that prevent or end a run |
 //!
 //! Four features can be left out, for example on routers. `emulator` has live runs, plugins and
-//! parsers for fuzzing, `tls` has `https://` URLs, `transport` has load by narrows' own TCP over
-//! UDP, and `quic` has load by QUIC.
+//! parsers for fuzzing, and `tls` has `https://` URLs. `transport` has load by narrows' own TCP
+//! over UDP, and `quic` has load by QUIC.
 //!
 //! The interface of this crate is that of its program. Text from other hosts is escaped before the
 //! program prints it:

@@ -128,7 +128,9 @@ class Silent(FarEnd):
             sockets.sendto(request[:5] + b"k" + request[6:24] + key + request[32:], peer)
             if request[24:32] == key:
                 break
-        self.control(json.dumps({"is": "joined", "stream": stream, "cc": "cubic", "key": "00" * 44}))
+        self.control(
+            json.dumps({"is": "joined", "stream": stream, "cc": "cubic", "key": "00" * 44})
+        )
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 //! Load: streams that send or receive as fast as possible or at a limited rate, on a few threads.
-//! A stream is a TCP connection, or a flow of datagrams ([`DatagramFlow`]). Server and client use this
-//! module.
+//! A stream is a TCP connection, or a flow of datagrams ([`DatagramFlow`]). Server and client use
+//! this module.
 //!
 //! **Threads.** A thread per connection would be the shortest code, but with 500 clients the
 //! scheduling of the threads would determine the share of each connection. A single event loop

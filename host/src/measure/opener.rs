@@ -46,7 +46,7 @@ pub struct Opener {
     flow: Proposal,
 }
 
-/// What this end proposes for the flow.
+/// The proposal of this end for the flow.
 enum Proposal {
     /// Narrows' own TCP. The congestion control is that of the sender, if this host sends.
     Udp(Box<CcKind>, Terms),

@@ -17,8 +17,9 @@
 //! that helps to guess tokens. A false server to which a client connects can try tokens offline
 //! against the client's proof, so a token should be random.
 //!
-//! **Public keys.** A server with a public key for QUIC vouches for it by a further HMAC, of the token
-//! over the server's transcript and the key. Only this session accepts it.
+//! **Public keys.** A server with a public key for QUIC vouches for it by a further HMAC. The key
+//! of the HMAC is the token; its message is the server's transcript and the public key. Only this
+//! session accepts it.
 //!
 //! **Addresses behind NAT.** The client's address is the one that the server sees, outside any NAT
 //! of the client. The server's address is the one to which the client has connected. It must be the

@@ -289,9 +289,9 @@ pub fn send_super_packet(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::
     unless_empty(length(sent)).map(|sent| sent.is_some())
 }
 
-/// Sends `bytes` on a connected socket, with `segment` as datagrams of this length, of which the last
-/// one may be shorter (`UDP_SEGMENT`). Returns whether the kernel accepted them; `false` if its buffer
-/// is full. `v6`: the peer has an IPv6 address.
+/// Sends `bytes` on a connected socket. With `segment`, the kernel cuts them into datagrams of this
+/// length, of which the last one may be shorter (`UDP_SEGMENT`). Returns whether the kernel
+/// accepted them; `false` if its buffer is full. `v6`: the peer has an IPv6 address.
 pub fn send_bytes(
     fd: &OwnedFd,
     bytes: &[u8],

@@ -478,8 +478,8 @@ pub fn path_mtu(fd: &OwnedFd) -> Option<u32> {
         .min()
 }
 
-/// Lets a datagram socket find the MTU of its path by itself: the kernel neither fragments its
-/// datagrams nor limits them to the MTU that it knows.
+/// Leaves the discovery of the path's MTU to the owner of a datagram socket. The kernel neither
+/// fragments its datagrams nor limits them to the MTU that it knows.
 pub fn probe_mtu(fd: &OwnedFd) {
     // On a socket of one family, the option of the other may fail.
     let (v4, v6) = (libc::IP_PMTUDISC_PROBE, libc::IPV6_PMTUDISC_PROBE);

@@ -15,8 +15,7 @@
 //! with the cookie of the session ([`Opening`](crate::protocols::wire::Opening)). The server
 //! answers it by one of equal length, with a random key. A second datagram with this key proves
 //! that the client receives at its address and port. Only then does the server connect a socket to
-//! the client, and the stream may start. Every further datagram carries the key, or is a datagram of
-//! QUIC.
+//! the client, and the stream may start. Every further datagram carries the key, or is one of QUIC.
 //!
 //! **Congestion.** The rate is that of the congestion control. RFC 8085 section 3.1 requires this
 //! of a bulk transfer over UDP. The circuit breaker is that of RFC 8084.

@@ -1,26 +1,24 @@
 //! One end of a flow over QUIC (RFC 9000): the state machine `quinn-proto`, its socket, and its
-//! application, which sends as much as its budget permits.
+//! application. The application sends as much as its budget permits.
 //!
 //! The client of the measurement opens the connection, and the sender opens one unidirectional
 //! stream. The settings are the defaults of quinn, except for the windows of flow control, the
 //! number of streams, and the idle timeout. Up to [`SEGMENTS`] datagrams leave as one super-packet,
 //! as in the crate `quinn`.
 //!
-//! **Identity.** The server has a random Ed25519 key per process, and presents it as a raw public
-//! key (RFC 7250) instead of a certificate. The client accepts only the key that the server has sent
-//! over the control connection. With a token, an HMAC vouches for that key
-//! ([`crate::protocols::handshake`]). The client presents no key. Its address and port are proved
-//! before the server reads the first datagram ([`super`]).
-//!
 //! **Memory.** A receiver reads the data of its stream in any order, so that nothing is stored; the
-//! data is discarded. Only the ranges of bytes that have arrived are kept, and a peer with more than
-//! [`MOST_RANGES`] of them loses its connection. A sender writes the same static bytes again and
-//! again. An end has one connection. It sends no datagram in reply to one that belongs to no
+//! data is discarded. Only the ranges of bytes that have arrived are kept. A peer with more than
+//! [`MOST_RANGES`] of them loses its connection. A sender writes the same static bytes repeatedly.
+//! An end has one connection. It sends no datagram in reply to one that belongs to no
 //! connection.
 //!
 //! **Acknowledged bytes.** `quinn-proto` does not report them. Its send buffer releases each piece
 //! that the application has written when all bytes up to its end are acknowledged. The count is
 //! therefore cumulative, as that of TCP, with the resolution of one piece.
+
+mod identity;
+
+pub use identity::{KEY, PublicKey, public_key};
 
 use super::breaker::{Breaker, Counts, SILENT, Tripped};
 use super::flow::is_unsupported;
@@ -35,33 +33,20 @@ use crate::terminal::field;
 use bytes::{Bytes, BytesMut};
 use narrows_core::units::{Span, Time};
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
     EndpointConfig, Event, ServerConfig, StreamEvent, StreamId, TransportConfig, VarInt,
 };
-use ring::signature::Ed25519KeyPair;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring as provider, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{
-    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer,
-    UnixTime,
-};
-use rustls::server::AlwaysResolvesServerRawPublicKeys;
-use rustls::sign::CertifiedKey;
-use rustls::{DigitallySignedStruct, SignatureScheme};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Whether this program has the transport.
 pub const PRESENT: bool = true;
 /// The congestion controls of quinn; the first is the default.
 pub const CCS: [&str; 3] = ["cubic", "newreno", "bbr"];
-/// The application protocol of the connection (ALPN, which QUIC requires).
-const PROTOCOL: &[u8] = b"narrows";
 /// The name of the server in the handshake. It has no meaning, because the key is pinned.
 const NAME: &str = "narrows";
 /// Largest number of datagrams in one super-packet.
@@ -79,8 +64,8 @@ const PIECE: (u64, u64) = (4 << 10, 64 << 10);
 const AHEAD: (u64, u64) = (4, 128 << 10);
 /// Smallest and largest receive window, bytes.
 const WINDOW: (u64, u64) = (256 << 10, 16 << 20);
-/// Memory of the state of a connection without its packets, and per byte of the window, bytes: a
-/// record of 200 bytes for each packet of 1200 bytes is less than a quarter.
+/// Memory of the state of a connection without its packets, bytes, and the number of bytes of the
+/// window per further byte. The record of a packet of 1200 bytes has about 200 bytes.
 const MEMORY: (u64, u64) = (256 << 10, 4);
 /// Largest number of ranges of bytes that have arrived. A window of 16 MiB has 14,000 packets, and
 /// at most every second one can be missing.
@@ -93,11 +78,6 @@ const BRIEFLY: u64 = 1_000_000;
 const LONGEST: u64 = 1_000_000_000;
 /// Length of the longest datagram that is read, bytes.
 const LONGEST_DATAGRAM: usize = 1500;
-
-/// Length of an Ed25519 public key in its encoding (SubjectPublicKeyInfo, RFC 8410), bytes.
-pub const KEY: usize = 44;
-/// The public key of a server.
-pub type PublicKey = [u8; KEY];
 
 static ZEROS: [u8; PIECE.1 as usize] = [0; PIECE.1 as usize];
 
@@ -114,102 +94,6 @@ pub fn cc(name: Option<&str>) -> Result<&'static str, String> {
 
 fn failed(error: impl std::fmt::Display) -> std::io::Error {
     std::io::Error::other(error.to_string())
-}
-
-/// The identity of this process as a server.
-struct Identity {
-    public: PublicKey,
-    config: Arc<QuicServerConfig>,
-}
-
-fn identity() -> std::io::Result<&'static Identity> {
-    static IDENTITY: OnceLock<Identity> = OnceLock::new();
-    if let Some(identity) = IDENTITY.get() {
-        return Ok(identity);
-    }
-    let random = ring::rand::SystemRandom::new();
-    let key = Ed25519KeyPair::generate_pkcs8(&random).map_err(failed)?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.as_ref().to_vec()));
-    let provider = Arc::new(provider::default_provider());
-    let key = provider
-        .key_provider
-        .load_private_key(key)
-        .map_err(failed)?;
-    let public = key.public_key().ok_or_else(|| failed("no public key"))?;
-    let public = public.as_ref().to_vec();
-    let certified = CertifiedKey::new(vec![CertificateDer::from(public.clone())], key);
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(failed)?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(
-            certified,
-        ))));
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    // A connection is used once, so tickets to resume it have no use.
-    config.send_tls13_tickets = 0;
-    let identity = Identity {
-        public: public.try_into().map_err(|_| failed("no Ed25519 key"))?,
-        config: Arc::new(QuicServerConfig::try_from(config).map_err(failed)?),
-    };
-    Ok(IDENTITY.get_or_init(|| identity))
-}
-
-/// The public key of this process as a server.
-pub fn public_key() -> std::io::Result<PublicKey> {
-    identity().map(|identity| identity.public)
-}
-
-/// Accepts one public key only.
-#[derive(Debug)]
-struct Pinned {
-    key: PublicKey,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        key: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if key.as_ref() == self.key {
-            return Ok(ServerCertVerified::assertion());
-        }
-        let problem = "another public key than that of the control connection";
-        Err(rustls::Error::General(problem.into()))
-    }
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _key: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("QUIC uses TLS 1.3".into()))
-    }
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature_with_raw_key(
-            message,
-            &SubjectPublicKeyInfoDer::from(key.as_ref()),
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        algorithms.supported_schemes()
-    }
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
 }
 
 /// The settings of an end in this role, with a receive window of `window` bytes.
@@ -340,7 +224,7 @@ pub fn accept(
     budget: &Arc<Budget>,
 ) -> std::io::Result<Box<dyn DatagramFlow>> {
     let window = receive_buffer().clamp(WINDOW.0, WINDOW.1);
-    let mut config = ServerConfig::with_crypto(Arc::clone(&identity()?.config) as _);
+    let mut config = ServerConfig::with_crypto(identity::server()?);
     config
         .transport_config(settings(role, cc, window)?)
         .migration(false);
@@ -363,20 +247,7 @@ pub fn connect(
     budget: &Arc<Budget>,
 ) -> std::io::Result<Box<dyn DatagramFlow>> {
     let window = receive_buffer().clamp(WINDOW.0, WINDOW.1);
-    let provider = Arc::new(provider::default_provider());
-    let pinned = Pinned {
-        key,
-        provider: Arc::clone(&provider),
-    };
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(failed)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(pinned))
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
-    let tls = QuicClientConfig::try_from(tls).map_err(failed)?;
-    let mut config = ClientConfig::new(Arc::new(tls));
+    let mut config = ClientConfig::new(Arc::new(identity::pinned(key)?));
     config.transport_config(settings(role, cc, window)?);
     let settings = (role, cc, window);
     Ok(Box::new(Flow::new(

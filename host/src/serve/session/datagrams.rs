@@ -45,7 +45,8 @@ pub(super) fn transports() -> &'static [&'static str] {
 }
 
 /// The transport of that name for a stream that a client requests, with the terms of its sender's
-/// congestion control. `None` if the request is invalid; the inner error is the reason for a refusal.
+/// congestion control. `None` if the request is invalid; the inner error is the reason for a
+/// refusal.
 pub(super) fn requested(
     name: &str,
     request: &Value,
