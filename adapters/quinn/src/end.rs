@@ -1,4 +1,4 @@
-//! The QUIC implementation quinn-proto as a transport of narrows.
+//! An endpoint of quinn-proto.
 //!
 //! The configuration is quinn's default, except for the congestion control. As on Linux, one call
 //! sends at most ten datagrams as a super-packet, which the path receives datagram by datagram. The
@@ -16,11 +16,6 @@ use quinn_proto::{
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-
-narrows_endpoint::export! {
-    { "quinn", "quinn-proto 0.11.19", "QUIC of quinn",
-      "cubic,newreno,bbr", narrows_endpoint::UDP_HEADERS, open }
-}
 
 /// Maximum number of datagrams per super-packet, as in the crate `quinn`.
 const SEGMENTS: usize = 10;
@@ -45,7 +40,8 @@ struct End {
     fault: Option<String>,
 }
 
-fn open(setting: &Setting<'_>) -> Result<Box<dyn Endpoint>, String> {
+/// Creates an endpoint.
+pub fn open(setting: &Setting<'_>) -> Result<Box<dyn Endpoint>, String> {
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
     random::seed(setting.seed);
     let mut transport = TransportConfig::default();
@@ -250,7 +246,7 @@ impl Endpoint for End {
             } else {
                 nanos(path.rtt)
             },
-            min_rtt: nanos(path.min_rtt),
+            min_rtt: nanos(crate::min_rtt(&path)),
             lost_packets: path.lost_packets,
             lost_bytes: path.lost_bytes,
             congestion_events: path.congestion_events,
