@@ -22,9 +22,9 @@
 //! | [`untrusted_input`] | reads files from untrusted sources, with a limit of size |
 //! | [`error`] | errors that prevent or end a run |
 //!
-//! Three features can be left out, for example on routers. `emulator` has live runs, plugins and
-//! parsers for fuzzing, `tls` has `https://` URLs, and `transport` has load by narrows' own TCP
-//! over UDP.
+//! Four features can be left out, for example on routers. `emulator` has live runs, plugins and
+//! parsers for fuzzing, and `tls` has `https://` URLs. `transport` has load by narrows' own TCP
+//! over UDP, and `quic` has load by QUIC.
 //!
 //! The interface of this crate is that of its program. Text from other hosts is escaped before the
 //! program prints it:

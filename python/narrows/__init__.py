@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # The import of `typing` takes longer than the whole package.
     )
     from narrows.runs.stepping import Observation, SteppedRun, start
     from narrows.sweeps.sweeping import Sweep, sweep
+    from narrows.worst_case.running import WorstCase, find_worst_case
 
 __all__ = [
     "EngineError",
@@ -60,11 +61,13 @@ __all__ = [
     "Sweep",
     "Switch",
     "Wifi",
+    "WorstCase",
     "__version__",
     "cc",
     "compare_plot",
     "compare_report",
     "errors",
+    "find_worst_case",
     "load",
     "models",
     "queue",
@@ -100,6 +103,7 @@ _HOMES = {
     ),
     "narrows.runs.stepping": ("Observation", "SteppedRun", "start"),
     "narrows.sweeps.sweeping": ("Sweep", "sweep"),
+    "narrows.worst_case.running": ("WorstCase", "find_worst_case"),
 }
 """The public names that each module defines. A module is imported at the first access to one of its
 names, so that the command `narrows` starts quickly.

@@ -398,6 +398,22 @@ def test_a_command_loads_no_code_of_its_folder_and_has_no_settings(
     assert told["scenario"]["title"] == "bundled"
 
 
+def test_a_search_is_a_command_of_bundles(tmp_path: Path) -> None:
+    pytest.importorskip("cmaes")
+    (tmp_path / "a.toml").write_text(SCENARIO)
+    (tmp_path / "rates.csv").write_text("t_s,rate_mbit\n0,10\n")
+    words = "worst-case a.toml --over path.buffer=0.5bdp:8bdp --for queue --budget 4 --population 4"
+    line = [*words.split(), "--seeds", "1", "--checks", "1", "--out", "worst.toml", "--json"]
+    one = recipe.command(line)
+    assert (one.inputs, one.outputs, one.store) == (("a.toml",), ("worst.toml",), "sweep-results")
+    told = json.loads(execution.execute(one, tmp_path, 60))
+    assert told["scenarios"] >= 4
+    assert "[path]" in (tmp_path / "worst.toml").read_text()
+    for more in ["--on", "ray"], ["--over", "path.trace=/etc/passwd,b"], ["--into", "../x"]:
+        with pytest.raises(NarrowsError):
+            recipe.command([*line, *more])
+
+
 def test_the_words_of_bundles_are_options_of_the_commands() -> None:
     context = click.Context(main)
     for name, grammar in recipe.COMMANDS.items():

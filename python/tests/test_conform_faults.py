@@ -5,6 +5,8 @@ The commands and the values are in docs/how-to/test-a-transport.md.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 import narrows as nw
@@ -66,3 +68,23 @@ def test_retransmitted_segments_had_one_ack_per_second() -> None:
     # The timeouts are at 1 s, 2 s and 4 s.
     assert 2.0 < times["smoltcp"] < 2.2, times
     assert 4.0 < times["smoltcp_0_13"] < 4.2, times
+
+
+def test_fast_convergence_reduced_the_window_twice() -> None:
+    load("quinn")
+    ratios: dict[str, list[float]] = {}
+    for transport in ("quinn_0_11_14", "quinn"):
+        path = {"rate": "200Mbit", "rtt": "100ms", "buffer": "2bdp", "loss": 0.0003}
+        tree = {"duration": "60s", "path": path, "flow": [{"transport": transport, "cc": "cubic"}]}
+        rows = nw.run(from_tree(tree), seed=1).columns("samples")
+        windows = [
+            float(cwnd)
+            for t, cwnd in zip(rows["t_s"], rows["cwnd_packets"], strict=True)
+            if t > 5 and cwnd
+        ]
+        ratios[transport] = [b / a for a, b in pairwise(windows) if b < 0.95 * a]
+    # The window grows by up to 2 % between two samples.
+    assert min(ratios["quinn"]) > 0.68, ratios
+    # After a loss below the last maximum: 0.7 × (1 + 0.7) / 2 = 0.595.
+    twice = [ratio for ratio in ratios["quinn_0_11_14"] if 0.57 < ratio < 0.63]
+    assert len(twice) >= 5, ratios

@@ -465,3 +465,26 @@ def test_processes_wait_for_further_cases_and_end_with_close() -> None:
     for pid in last:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_the_function_finds_what_the_command_finds(tmp_path: Path) -> None:
+    file = tmp_path / "unfair.toml"
+    file.write_text(UNFAIR, encoding="utf-8")
+    wide = {"path.buffer": "0.5bdp:8bdp", "flow[0].cc": ["reno", "cubic"]}
+    few = {"budget": 8, "population": 4, "seeds": 1, "checks": 1, "into": tmp_path / "results"}
+    found = nw.find_worst_case(nw.load(file), wide, "queue", **few)  # type: ignore[arg-type]
+    axes = [axis("path.buffer=0.5bdp:8bdp"), axis("flow[0].cc=reno,cubic")]
+    by_file = worst_case(file, axes, "queue", **few)  # type: ignore[arg-type]
+    assert found.values == by_file.values
+    assert set(found.values) == set(wide)
+    assert found.shown.values == by_file.shown.values
+
+
+@pytest.mark.parametrize(
+    ("objective", "flow", "why"),
+    [("fairness", None, "write one of share, starvation, queue"), ("queue", "reno0", "share")],
+)
+def test_the_function_names_what_is_wrong(objective: str, flow: str | None, why: str) -> None:
+    scenario = nw.Scenario(nw.Path(rate="10Mbit", rtt="20ms"), flows=[nw.Flow(nw.cc.Reno())])
+    with pytest.raises(NarrowsError, match=why):
+        nw.find_worst_case(scenario, {"path.rtt": "5ms:50ms"}, objective, flow=flow)

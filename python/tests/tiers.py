@@ -30,7 +30,8 @@ PHYSICAL = frozenset(
         "test_interval_lines.py", "test_kernel_echo.py", "test_latency.py",
         "test_latency_hostile.py",
         "test_latency_policies.py", "test_live.py", "test_live_hosts.py", "test_live_links.py",
-        "test_live_wifi.py", "test_measure_live.py", "test_measure_udp.py", "test_one_way.py",
+        "test_live_wifi.py", "test_measure_live.py", "test_measure_quic.py", "test_measure_udp.py",
+        "test_one_way.py",
         "test_serve.py", "test_serve_crowd.py", "test_serve_slow.py", "test_shell.py",
     }
 )  # fmt: skip

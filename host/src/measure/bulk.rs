@@ -1,6 +1,6 @@
 //! Load: streams that send or receive as fast as possible or at a limited rate, on a few threads.
-//! A stream is a TCP connection, or a flow of datagrams ([`Flow`]). Server and client use this
-//! module.
+//! A stream is a TCP connection, or a flow of datagrams ([`DatagramFlow`]). Server and client use
+//! this module.
 //!
 //! **Threads.** A thread per connection would be the shortest code, but with 500 clients the
 //! scheduling of the threads would determine the share of each connection. A single event loop
@@ -14,7 +14,7 @@
 //! bytes and rate of all connections of one client. A connection that exceeds the rate pauses. If
 //! it receives, its receive window closes meanwhile, so that no further memory is used.
 
-use super::transport::flow::{Flow, Next};
+use super::datagram_flow::{DatagramFlow, Ended, Next};
 use crate::protocols::tcp_info::Row;
 use crate::sys::{self, Epoll};
 use portable_atomic::AtomicU64;
@@ -248,7 +248,7 @@ pub struct Stream {
     moved: AtomicU64,
     state: AtomicU8,
     /// The end of a flow of datagrams; `None` for a TCP connection.
-    flow: Option<Mutex<Flow>>,
+    flow: Option<Mutex<Box<dyn DatagramFlow>>>,
 }
 
 /// Properties of a stream's sender.
@@ -275,7 +275,12 @@ impl Stream {
         })
     }
     /// As [`new`](Self::new), for a flow of datagrams over this socket.
-    pub fn datagrams(socket: OwnedFd, role: Role, budget: Arc<Budget>, flow: Flow) -> Arc<Stream> {
+    pub fn datagrams(
+        socket: OwnedFd,
+        role: Role,
+        budget: Arc<Budget>,
+        flow: Box<dyn DatagramFlow>,
+    ) -> Arc<Stream> {
         Arc::new(Stream {
             socket,
             role,
@@ -286,10 +291,10 @@ impl Stream {
         })
     }
     /// Applies `read` to the flow of datagrams; `None` for a TCP connection.
-    fn of_flow<T>(&self, read: impl FnOnce(&mut Flow) -> T) -> Option<T> {
+    fn of_flow<T>(&self, read: impl FnOnce(&mut dyn DatagramFlow) -> T) -> Option<T> {
         let flow = self.flow.as_ref()?;
         Some(read(
-            &mut flow.lock().unwrap_or_else(PoisonError::into_inner),
+            &mut **flow.lock().unwrap_or_else(PoisonError::into_inner),
         ))
     }
     /// Whether the stream consists of datagrams.
@@ -331,11 +336,13 @@ impl Stream {
             }
         })
     }
-    /// Why the circuit breaker has ended the stream, if it has.
-    pub fn tripped(&self) -> Option<&'static str> {
-        self.of_flow(|flow| flow.tripped())
-            .flatten()
-            .map(|why| why.text())
+    /// Why a flow of datagrams has ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.of_flow(|flow| flow.ended()).flatten()
+    }
+    /// Largest memory of the state of a flow of datagrams, bytes.
+    pub fn memory(&self) -> u64 {
+        self.of_flow(|flow| flow.memory()).unwrap_or(0)
     }
     /// The socket, for options.
     pub fn socket(&self) -> &OwnedFd {

@@ -43,6 +43,8 @@ pub struct Link {
     pub version: String,
     /// The server's `welcome` message, which ends the handshake.
     pub welcome: Value,
+    /// The handshake and the token, if the server requires one.
+    proved: Option<Box<(Transcript, String)>>,
 }
 
 /// Difference of the clocks: the server's minus that of this host.
@@ -137,6 +139,7 @@ fn version_of(to: SocketAddr) -> Option<(u64, String)> {
         cookie: [0; 16],
         version: String::new(),
         welcome: Value::Null,
+        proved: None,
     };
     let greeting = link.hear(HELLO_PATIENCE).ok()??;
     let narrows = greeting["narrows"]
@@ -189,6 +192,7 @@ fn identified(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, H
         cookie: [0; 16],
         version: String::new(),
         welcome: Value::Null,
+        proved: None,
     };
     let greeting = link.expect(&["greeting"])?;
     link.version = greeting["narrows"].as_str().map(field).unwrap_or_default();
@@ -230,6 +234,7 @@ fn identified(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, H
                  changes the messages"
             )));
         }
+        link.proved = Some(Box::new((transcript, token.to_string())));
     }
     let cookie = link.welcome["cookie"].as_str().and_then(from_hex);
     let problem = "the server sent a welcome without a cookie";
@@ -258,6 +263,15 @@ impl Link {
     /// Sends a frame.
     pub fn say(&mut self, value: &Value) -> Result<(), HostError> {
         send_all(&self.socket, &wire::to_frame(value)).map_err(|error| error.of(self.to))
+    }
+    /// Whether the server of this session has the public key `key`, as `proof` states. Without a
+    /// token, no proof is possible, and the control connection is trusted.
+    pub fn vouched(&self, key: &[u8], proof: Option<&str>) -> bool {
+        let Some((transcript, token)) = self.proved.as_deref() else {
+            return true;
+        };
+        let proof = proof.and_then(from_hex::<32>);
+        proof.is_some_and(|proof| transcript.vouches(token, key, &proof))
     }
     /// The socket, for polling.
     pub fn socket(&self) -> &OwnedFd {
@@ -358,6 +372,7 @@ mod tests {
             cookie: [0; 16],
             version: String::new(),
             welcome: Value::Null,
+            proved: None,
         };
         for _ in 0..3 {
             far.write_all(&wire::to_frame(&json!({ "is": "samples", "stream": 9 })))
@@ -388,6 +403,7 @@ mod tests {
                 cookie: [0; 16],
                 version: String::new(),
                 welcome: Value::Null,
+                proved: None,
             };
             far.write_all(sent).unwrap();
             drop(far);

@@ -23,6 +23,7 @@
 
 pub mod address;
 pub mod bulk;
+pub mod datagram_flow;
 pub mod deadline;
 pub mod http;
 pub mod interval;
@@ -53,7 +54,7 @@ use http::Url;
 use interval::{Intervals, Line, Pinged, Totals};
 use iperf::Control;
 use link::{Link, Offset, Peer};
-use options::{NEEDS_NARROWS, Options, Speaks, Test, Transport};
+use options::{Options, Speaks, Test, Transport, needs_narrows};
 use ping::Pings;
 use plan::{Direction, Phase};
 use seen::{FlowSeen, PhaseSeen, Seen, StoppedBy};
@@ -276,7 +277,8 @@ pub fn run(
         match (&peer, options.speaks) {
             (Peer::Narrows(_), Speaks::Iperf3) => return other("speaks narrows' protocol"),
             (Peer::Iperf3(..), _) if options.transport != Transport::Tcp => {
-                return Err(HostError::Missing(format!("{to}: {NEEDS_NARROWS}")));
+                let problem = needs_narrows(options.transport);
+                return Err(HostError::Missing(format!("{to}: {problem}")));
             }
             (Peer::Iperf3(..), Speaks::Narrows) => return other("is an iperf3 server"),
             (Peer::Iperf3(..), _) => iperf::able(options)?,

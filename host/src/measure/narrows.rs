@@ -6,6 +6,7 @@
 //! [`Link::offset`] converts them to this host's clock.
 
 use super::Run;
+use super::datagram_flow::Ended;
 use super::interval::{Total, totals};
 use super::link::{FAR_END, Link, Offset, PATIENCE, connected, reason, send_all};
 use super::opener::Opener;
@@ -80,7 +81,8 @@ pub fn loaded(
     let first = run.next_stream;
     run.next_stream = run.next_stream.wrapping_add(specs.len() as u16);
     let number = |i: usize| first.wrapping_add(i as u16);
-    let udp = run.options.transport == Transport::Udp;
+    let transport = run.options.transport;
+    let udp = transport != Transport::Tcp;
     let mut openers = Vec::new();
     for (i, spec) in specs.iter().enumerate() {
         let mut request = json!({
@@ -89,9 +91,10 @@ pub fn loaded(
             "pacing_bytes": run.options.pacing.map(|rate| rate.as_bit() / 8),
         });
         if udp {
-            let opener = Opener::new(link, to, number(i), spec.direction, (&run.options.ccs, cc))?;
-            request["transport"] = "udp".into();
-            request["terms"] = opener.terms.to_json();
+            let ccs = (&run.options.ccs[..], cc);
+            let opener = Opener::new(link, to, number(i), spec.direction, transport, ccs)?;
+            request["transport"] = transport.name().into();
+            request["terms"] = opener.terms();
             openers.push(opener);
         }
         link.say(&request)?;
@@ -104,7 +107,7 @@ pub fn loaded(
         let (stream, cc) = opener.join(link, spec, &run.budget)?;
         let seen = FlowSeen {
             cc: Some(cc),
-            protocol: "udp",
+            protocol: transport.name(),
             ..FlowSeen::new(run.name(spec.direction), spec)
         };
         let flow = Flow {
@@ -189,9 +192,12 @@ pub fn loaded(
                 .values_mut()
                 .for_each(|flow| flow.seen.note(&flow.stream, now));
             run.note(totals(flows.values().map(|flow| &flow.seen)));
-            if let Some(reason) = flows.values().find_map(|flow| flow.stream.tripped()) {
-                run.notes.push(reason.into());
-                why = StoppedBy::Breaker;
+            if let Some(ended) = flows.values().find_map(|flow| flow.stream.ended()) {
+                run.notes.push(ended.text().into());
+                why = match ended {
+                    Ended::Breaker(_) => StoppedBy::Breaker,
+                    Ended::Closed(_) => StoppedBy::Lost,
+                };
                 break;
             }
             if !run.pulse(now)? {

@@ -1,23 +1,21 @@
 //! Stands in for the transport over UDP in builds without the feature `transport`.
 
 use super::link::Link;
+use super::options::Transport;
 use super::plan::{Direction, FlowSpec};
-use super::transport::Terms;
 use crate::HostError;
 use crate::measure::bulk::{Budget, Stream};
 use narrows_core::cc::CcKind;
+use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A flow that is being opened; there is none.
-pub struct Opener {
-    /// The terms that this end proposes.
-    pub terms: Terms,
-}
+pub enum Opener {}
 
 fn missing<T>() -> Result<T, HostError> {
     Err(HostError::Missing(
-        "--transport udp: this narrows-host was built without it; write --transport tcp".into(),
+        "--transport: this narrows-host was built without it; write --transport tcp".into(),
     ))
 }
 
@@ -28,9 +26,14 @@ impl Opener {
         _: SocketAddr,
         _: u16,
         _: Direction,
+        _: Transport,
         _: (&[CcKind], Option<&str>),
     ) -> Result<Opener, HostError> {
         missing()
+    }
+    /// The terms that this end proposes.
+    pub fn terms(&self) -> Value {
+        match *self {}
     }
     /// Fails likewise.
     pub fn join(

@@ -1,5 +1,7 @@
 //! Stands in for the transport over UDP in builds without the feature `transport`.
 
+use crate::measure::bulk::{Budget, Role};
+use crate::measure::datagram_flow::DatagramFlow;
 use narrows_core::cc::CcKind;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -40,8 +42,6 @@ pub fn cc<'a>(_: &'a [CcKind], _: Option<&str>) -> Result<&'a CcKind, String> {
     Err("this server has no transport over UDP".into())
 }
 
-pub use flow::Flow;
-
 /// The names of the congestion controls.
 pub mod terms {
     use narrows_core::cc::CcKind;
@@ -58,74 +58,17 @@ pub mod segment {
     pub type Key = [u8; 8];
 }
 
-/// One end of a flow.
-pub mod flow {
-    use super::{Arc, CcKind, OwnedFd, SocketAddr, Terms, segment::Key};
-    use crate::measure::bulk::{Budget, Role};
-    use crate::protocols::tcp_info::Row;
+#[path = "transport/no_quic.rs"]
+pub mod quic;
 
-    /// The next turn of a stream.
-    #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-    #[allow(missing_docs)]
-    pub enum Next {
-        Until(u64),
-        At(u64),
-        Stop,
-    }
-
-    /// One end of a flow; there is none.
-    #[derive(Debug)]
-    pub enum Flow {}
-
-    /// Why a flow ended; there is none.
-    #[derive(Copy, Clone, Debug)]
-    pub enum Tripped {}
-
-    #[allow(missing_docs)]
-    impl Tripped {
-        pub fn text(self) -> &'static str {
-            match self {}
-        }
-    }
-
-    #[allow(missing_docs)]
-    impl Flow {
-        pub fn new(
-            _: Role,
-            _: &CcKind,
-            _: Terms,
-            _: (Key, SocketAddr),
-            _: u8,
-            _: &Arc<Budget>,
-        ) -> std::io::Result<Flow> {
-            Err(std::io::ErrorKind::Unsupported.into())
-        }
-        pub fn cc(&self) -> &'static str {
-            match *self {}
-        }
-        pub fn payload(&self) -> u32 {
-            match *self {}
-        }
-        pub fn ecn(&self) -> bool {
-            match *self {}
-        }
-        pub fn tripped(&self) -> Option<Tripped> {
-            match *self {}
-        }
-        pub fn heard(&self) -> u64 {
-            match *self {}
-        }
-        pub fn progress(&self) -> u64 {
-            match *self {}
-        }
-        pub fn moved(&self) -> u64 {
-            match *self {}
-        }
-        pub fn row(&self, _: u64) -> Row {
-            match *self {}
-        }
-        pub fn turn(&mut self, _: &OwnedFd, _: &Budget) -> Next {
-            match *self {}
-        }
-    }
+/// One end of a flow; there is none.
+pub fn own(
+    _: Role,
+    _: &CcKind,
+    _: Terms,
+    _: (segment::Key, SocketAddr),
+    _: u8,
+    _: &Arc<Budget>,
+) -> std::io::Result<Box<dyn DatagramFlow>> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }

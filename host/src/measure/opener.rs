@@ -1,10 +1,12 @@
 //! Opens a flow of datagrams to `narrows serve` ([`super::transport`]), as its client.
 
 use super::link::{Link, PATIENCE, reason};
+use super::options::Transport;
 use super::plan::{Direction, FlowSpec};
 use super::transport::segment::Key;
-use super::transport::{Flow, Terms, cc as control};
+use super::transport::{Terms, cc as control, own, quic};
 use crate::HostError;
+use crate::digest::from_hex;
 use crate::error::is_outage;
 use crate::measure::bulk::{Budget, Role, Stream};
 use crate::protocols::wire::{Cookie, Opening, PING};
@@ -13,6 +15,7 @@ use crate::sys::datagram::{self, Outgoing};
 use crate::sys::socket;
 use crate::terminal::field;
 use narrows_core::cc::CcKind;
+use serde_json::Value;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -24,6 +27,14 @@ const MOST: u64 = PATIENCE / 2;
 /// Interval of looks at datagrams while the control connection is read, ns.
 const LOOK: u64 = 2_000_000;
 
+/// The public key of the server for QUIC, for which it has vouched by the token.
+fn pinned(joined: &Value, link: &Link) -> Result<quic::PublicKey, HostError> {
+    let key = joined["key"].as_str().and_then(from_hex::<{ quic::KEY }>);
+    let key = key.filter(|key| link.vouched(key, joined["proof"].as_str()));
+    let problem = "the server sent no public key for QUIC, or did not vouch for it by the token";
+    key.ok_or_else(|| HostError::Broken(problem.into()))
+}
+
 /// A flow that is being opened.
 pub struct Opener {
     socket: OwnedFd,
@@ -32,9 +43,15 @@ pub struct Opener {
     cookie: Cookie,
     /// Key of the flow; zero until the server has sent it.
     key: Key,
-    cc: CcKind,
-    /// The terms that this end proposes.
-    pub terms: Terms,
+    flow: Proposal,
+}
+
+/// The proposal of this end for the flow.
+enum Proposal {
+    /// Narrows' own TCP. The congestion control is that of the sender, if this host sends.
+    Udp(Box<CcKind>, Terms),
+    /// QUIC, likewise.
+    Quic(&'static str),
 }
 
 impl Opener {
@@ -45,12 +62,13 @@ impl Opener {
         to: SocketAddr,
         stream: u16,
         direction: Direction,
+        transport: Transport,
         (ccs, cc): (&[CcKind], Option<&str>),
     ) -> Result<Opener, HostError> {
-        let known = link.welcome["transports"].as_array();
-        if !known.is_some_and(|known| known.iter().any(|one| one == "udp")) {
+        let (known, name) = (link.welcome["transports"].as_array(), transport.name());
+        if !known.is_some_and(|known| known.iter().any(|one| one == name)) {
             return Err(HostError::Missing(format!(
-                "{to} does not have --transport udp: its narrows {} is older, or a small build; \
+                "{to} does not have --transport {name}: its narrows {} is older, or a small build; \
                  update it, or write --transport tcp",
                 link.version
             )));
@@ -60,9 +78,15 @@ impl Opener {
             false => HostError::Failed("the socket of a flow", error),
         };
         // The server knows the congestion control of a download.
-        let cc = control(ccs, cc.filter(|_| direction == Direction::Up))
-            .map_err(|why| HostError::Missing(format!("--cc {why}")))?
-            .clone();
+        let cc = cc.filter(|_| direction == Direction::Up);
+        let wrong = |why: String| HostError::Missing(format!("--cc {why}"));
+        let flow = if transport == Transport::Quic {
+            Proposal::Quic(quic::cc(cc).map_err(wrong)?)
+        } else {
+            let cc = control(ccs, cc).map_err(wrong)?.clone();
+            let terms = Terms::of(&cc);
+            Proposal::Udp(Box::new(cc), terms)
+        };
         let any: SocketAddr = match to {
             SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -70,16 +94,25 @@ impl Opener {
         let socket = socket::datagrams(any).map_err(failed)?;
         socket::limit_output(&socket);
         socket::connect_datagrams(&socket, to).map_err(failed)?;
-        let terms = Terms::of(&cc).fitted(&socket, to.is_ipv4());
+        let flow = match flow {
+            Proposal::Udp(cc, terms) => Proposal::Udp(cc, terms.fitted(&socket, to.is_ipv4())),
+            quic => quic,
+        };
         Ok(Opener {
             socket,
             to,
             stream,
             cookie: link.cookie,
             key: Key::default(),
-            cc,
-            terms,
+            flow,
         })
+    }
+    /// The terms that this end proposes; null if there are none.
+    pub fn terms(&self) -> Value {
+        match &self.flow {
+            Proposal::Udp(_, terms) => terms.to_json(),
+            Proposal::Quic(_) => Value::Null,
+        }
     }
     /// Opens the flow: proves to the server that this host receives, and waits until the server has
     /// joined it. Returns the load of the flow, and the congestion control of its sender.
@@ -121,25 +154,28 @@ impl Opener {
                 _ => {}
             }
         };
-        let theirs = Terms::from_json(&joined["terms"])
-            .ok_or_else(|| HostError::Broken("the server proposes impossible terms".into()))?;
-        let terms = theirs.with_payload(self.terms.payload);
-        let (role, cc) = match spec.direction {
-            Direction::Up => (Role::Sender, self.cc.name.to_string()),
-            Direction::Down => {
-                let cc = joined["cc"].as_str().map_or_else(String::new, field);
-                (Role::Receiver, cc)
+        let role = match spec.direction {
+            Direction::Up => Role::Sender,
+            Direction::Down => Role::Receiver,
+        };
+        let (cc, flow) = match &self.flow {
+            Proposal::Udp(cc, terms) => {
+                let theirs = Terms::from_json(&joined["terms"]).ok_or_else(|| {
+                    HostError::Broken("the server proposes impossible terms".into())
+                })?;
+                let (terms, to) = (theirs.with_payload(terms.payload), (self.key, self.to));
+                (cc.name, own(role, cc, terms, to, spec.dscp, budget))
+            }
+            Proposal::Quic(cc) => {
+                let to = (pinned(&joined, link)?, self.to);
+                (*cc, quic::connect(role, cc, to, spec.dscp, budget))
             }
         };
-        let flow = Flow::new(
-            role,
-            &self.cc,
-            terms,
-            (self.key, self.to),
-            spec.dscp,
-            budget,
-        );
-        let flow = flow.map_err(HostError::failed("random numbers"))?;
+        let cc = match role {
+            Role::Sender => cc.to_string(),
+            Role::Receiver => joined["cc"].as_str().map_or_else(String::new, field),
+        };
+        let flow = flow.map_err(HostError::failed("a flow of datagrams"))?;
         let stream = Stream::datagrams(self.socket, role, Arc::clone(budget), flow);
         Ok((stream, cc))
     }

@@ -39,8 +39,9 @@ Load:
                         the rate of the datagrams
   --max-data BYTES      end the measurement after this much payload of all loads, pages and pings
                         [default: 2GB]
-  --transport T         transport of the flows: tcp (the kernel's) or udp (narrows' own TCP over
-                        UDP, with any of its congestion controls) [default: tcp]
+  --transport T         transport of the flows: tcp (the kernel's), udp (narrows' own TCP over
+                        UDP, with any of its congestion controls) or quic (by quinn, with --cc
+                        cubic, newreno or bbr) [default: tcp]
   --plugin FILE         with --transport udp: load the congestion controls of a shared library; may
                         be repeated
   --parts N             share --max-data among N measurements [default: 1]
@@ -87,17 +88,28 @@ pub enum Transport {
     Tcp,
     /// TCP of narrows over UDP.
     Udp,
+    /// QUIC.
+    Quic,
 }
 
 impl Transport {
     /// All transports.
-    pub const ALL: [Transport; 2] = [Transport::Tcp, Transport::Udp];
+    pub const ALL: [Transport; 3] = [Transport::Tcp, Transport::Udp, Transport::Quic];
 
     /// The name of the transport.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Tcp => "tcp",
             Transport::Udp => "udp",
+            Transport::Quic => "quic",
+        }
+    }
+    /// Whether this program has the transport.
+    fn is_present(self) -> bool {
+        match self {
+            Transport::Tcp => true,
+            Transport::Udp => super::transport::PRESENT,
+            Transport::Quic => super::transport::quic::PRESENT,
         }
     }
 }
@@ -166,8 +178,13 @@ pub struct Options {
 /// Largest number of pings of one probe in a measurement: an hour at 1000 per second.
 const MOST_PINGS: u64 = 3_600_000;
 /// The error for another server than `narrows serve`.
-pub const NEEDS_NARROWS: &str = "--transport udp requires `narrows serve` on the far host; start \
-                                 it there, or write --transport tcp";
+pub fn needs_narrows(transport: Transport) -> String {
+    format!(
+        "--transport {} requires `narrows serve` on the far host; start it there, or write \
+         --transport tcp",
+        transport.name()
+    )
+}
 const LEAST_INTERVAL: Span = Span::ms(1);
 
 /// Reads the words of a command line. `known` returns the value of an environment variable.
@@ -245,10 +262,13 @@ pub fn read(
     }
     if asked.transport != Transport::Tcp {
         if asked.pacing.is_some() && asked.test != Test::UdpFlood {
-            return Err("--pacing: not supported with --transport udp; leave it out".into());
+            return Err(format!(
+                "--pacing: not supported with --transport {}; leave it out",
+                asked.transport.name()
+            ));
         }
         if asked.speaks == Speaks::Http || asked.speaks == Speaks::Iperf3 {
-            return Err(NEEDS_NARROWS.into());
+            return Err(needs_narrows(asked.transport));
         }
     }
     let times = asked.repeats.max(1) as u64 * asked.cc.len().max(1) as u64;
@@ -307,7 +327,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             let found = Transport::ALL.into_iter().find(|one| one.name() == value);
             asked.transport =
                 found.ok_or_else(|| names(Transport::ALL.map(Transport::name).to_vec()))?;
-            if asked.transport == Transport::Udp && !super::transport::PRESENT {
+            if !asked.transport.is_present() {
                 return Err(wrong("this narrows-host was built without it; write tcp"));
             }
         }

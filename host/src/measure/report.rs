@@ -6,7 +6,7 @@
 //! of a flow are differences between its first and last row, so they exclude everything before the
 //! load, such as handshakes.
 
-use super::options::{Options, SPEAKS};
+use super::options::{Options, SPEAKS, Transport};
 use super::ping::Pings;
 use super::seen::{FlowSeen, Seen, StoppedBy};
 use crate::digest;
@@ -118,8 +118,11 @@ fn flow(
     let last = flow.rows.last().copied().unwrap_or_default();
     let span = last.at.saturating_sub(first.at) as f64 / 1e9;
     let bytes = last.bytes.saturating_sub(first.bytes);
+    // The stack of QUIC does not report these values.
+    let quic = flow.protocol == Transport::Quic.name();
+    let of_tcp = |value: Value| if quic { Value::Null } else { value };
     let share = |from: u64, to: u64| {
-        let seen = flow.sender && span > 0.0;
+        let seen = flow.sender && !quic && span > 0.0;
         if seen {
             shown((to.saturating_sub(from)) as f64 / 1e6 / span * 100.0)
         } else {
@@ -162,13 +165,13 @@ fn flow(
             known(row.rtt, json!(row.rtt as f64 / 1e3)),
             known(row.min_rtt, json!(row.min_rtt as f64 / 1e3)),
             row.retransmits.saturating_sub(first.retransmits),
-            row.lost,
-            mbit(row.delivery),
+            of_tcp(json!(row.lost)),
+            of_tcp(mbit(row.delivery)),
             known(row.pacing, mbit(row.pacing)),
-            s(row.busy.saturating_sub(first.busy)),
-            s(row.rwnd_limited.saturating_sub(first.rwnd_limited)),
-            s(row.sndbuf_limited.saturating_sub(first.sndbuf_limited)),
-            row.delivered_ce.saturating_sub(first.delivered_ce),
+            of_tcp(s(row.busy.saturating_sub(first.busy))),
+            of_tcp(s(row.rwnd_limited.saturating_sub(first.rwnd_limited))),
+            of_tcp(s(row.sndbuf_limited.saturating_sub(first.sndbuf_limited))),
+            of_tcp(json!(row.delivered_ce.saturating_sub(first.delivered_ce))),
         ])
     });
     json!({

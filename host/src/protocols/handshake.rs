@@ -17,6 +17,10 @@
 //! that helps to guess tokens. A false server to which a client connects can try tokens offline
 //! against the client's proof, so a token should be random.
 //!
+//! **Public keys.** A server with a public key for QUIC vouches for it by a further HMAC. The key
+//! of the HMAC is the token; its message is the server's transcript and the public key. Only this
+//! session accepts it.
+//!
 //! **Addresses behind NAT.** The client's address is the one that the server sees, outside any NAT
 //! of the client. The server's address is the one to which the client has connected. It must be the
 //! one at which the server was reached, or one of `--public`. The server cannot know an address
@@ -94,6 +98,20 @@ impl Transcript {
     /// The proof that the end with that role knows the token.
     pub fn proof(&self, token: &str, role: Role) -> [u8; 32] {
         hmac(token.as_bytes(), &self.bytes(role))
+    }
+    /// The proof of the server that `key` is its public key.
+    pub fn vouch(&self, token: &str, key: &[u8]) -> [u8; 32] {
+        hmac(token.as_bytes(), &self.with_key(key))
+    }
+    /// Whether `proof` is the right one for this public key of the server.
+    pub fn vouches(&self, token: &str, key: &[u8], proof: &[u8]) -> bool {
+        verify(token.as_bytes(), &self.with_key(key), proof)
+    }
+    fn with_key(&self, key: &[u8]) -> Vec<u8> {
+        let mut bytes = self.bytes(Role::Server);
+        bytes.extend((key.len() as u32).to_be_bytes());
+        bytes.extend(key);
+        bytes
     }
     /// Whether `proof` is the right one of the end with that role.
     pub fn proves(&self, token: &str, role: Role, proof: &[u8]) -> bool {

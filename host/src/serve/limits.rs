@@ -28,9 +28,10 @@ pub const SILENCE: u64 = 2_000_000_000;
 /// each, it has the source file that checks the budget before sending. Each kind stops within
 /// [`SILENCE`] of the client's last sign of life. TCP load keeps its seat for at most [`GONE`] if
 /// the client reads nothing. `sender_tests` tests every row.
-pub const SENDERS: [(&str, &str); 5] = [
+pub const SENDERS: [(&str, &str); 6] = [
     ("downloads", "bulk.rs"),
     ("downloads over UDP", "flow.rs"),
+    ("downloads over QUIC", "quic.rs"),
     ("iperf3 -R", "bulk.rs"),
     ("iperf3 -u -R", "budget.rs"),
     ("objects of pages", "page.rs"),

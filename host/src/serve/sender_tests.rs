@@ -7,7 +7,8 @@ use super::super::fed;
 use super::super::limits::{GONE, IDLE, Limits, REQUEST, SENDERS};
 use super::*;
 use crate::measure::bulk::{Budget, Role};
-use crate::measure::transport::{self, Flow, Terms, terms};
+use crate::measure::datagram_flow::DatagramFlow;
+use crate::measure::transport::{self, Terms, quic, terms};
 use crate::protocols::wire::{ANSWER, Opening, frame, to_frame};
 use narrows_core::units::Rate;
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ enum Load {
     Stream(TcpStream),
     Datagrams(UdpSocket),
     /// A receiver of the transport over UDP, with its socket.
-    Flow(OwnedFd, Box<Flow>),
+    Flow(OwnedFd, Box<dyn DatagramFlow>),
 }
 
 impl Load {
@@ -138,13 +139,18 @@ impl Client<'_, '_> {
                 self.ask(&json!({ "do": "start", "streams": [1], "sample_ms": 1000 }));
                 Load::Stream(load)
             }
-            "downloads over UDP" => {
+            "downloads over UDP" | "downloads over QUIC" => {
+                let transport = if name.ends_with("QUIC") {
+                    "quic"
+                } else {
+                    "udp"
+                };
                 let cookie = crate::digest::from_hex(&self.session()).expect("a cookie");
                 let ccs = terms::standard();
                 let cc = transport::cc(&ccs, Some("cubic")).expect("a congestion control");
                 let terms = Terms::of(cc);
                 self.ask(&json!({ "do": "open", "stream": 1, "direction": "down",
-                    "transport": "udp", "terms": terms.to_json() }));
+                    "transport": transport, "terms": terms.to_json() }));
                 let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
                 socket.connect(self.datagrams).expect("a peer");
                 socket.set_read_timeout(Some(PATIENCE)).expect("an option");
@@ -163,12 +169,19 @@ impl Client<'_, '_> {
                     assert_eq!(n, opening.to_bytes().len());
                     key = Opening::from_bytes(&answer).expect("an answer").key;
                 }
-                assert_eq!(self.answer()["is"], "joined");
+                let joined = self.answer();
+                assert_eq!(joined["is"], "joined");
                 socket.set_nonblocking(true).expect("an option");
-                let (to, budget) = ((key, self.datagrams), Budget::new(None, u64::MAX));
-                let flow = Flow::new(Role::Receiver, cc, terms, to, 0, &budget);
+                let (to, budget) = (self.datagrams, Budget::new(None, u64::MAX));
+                let flow = if transport == "quic" {
+                    let public = crate::digest::from_hex(joined["key"].as_str().expect("a key"));
+                    let to = (public.expect("its digits"), to);
+                    quic::connect(Role::Receiver, "cubic", to, 0, &budget)
+                } else {
+                    transport::own(Role::Receiver, cc, terms, (key, to), 0, &budget)
+                };
                 self.ask(&json!({ "do": "start", "streams": [1], "sample_ms": 1000 }));
-                Load::Flow(socket.into(), Box::new(flow.expect("an end")))
+                Load::Flow(socket.into(), flow.expect("an end"))
             }
             "iperf3 -R" => {
                 let cookie = self.test(false);
@@ -267,6 +280,7 @@ fn every_file_that_asks_a_budget_for_sending_is_in_the_table() {
         ("iperf.rs", include_str!("iperf.rs")),
         ("metered.rs", include_str!("metered.rs")),
         ("flow.rs", include_str!("../measure/transport/flow.rs")),
+        ("quic.rs", include_str!("../measure/transport/quic.rs")),
         ("page.rs", include_str!("page.rs")),
         ("session.rs", include_str!("session.rs")),
         ("shared.rs", include_str!("shared.rs")),

@@ -34,7 +34,6 @@ use super::udp::Pinged;
 use crate::digest::{from_hex, hex, random};
 use crate::latency::answer::Answers;
 use crate::measure::bulk::Role;
-use crate::measure::transport::{self, Terms};
 use crate::protocols::handshake::{self, Nonce, Transcript, canonical};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{self, ANSWER, Cookie, REQUEST, VERSION};
@@ -65,7 +64,7 @@ enum Flow {
     /// The stream is opened; its data connection has not arrived yet.
     Open(Role, Wanted),
     /// A stream of datagrams is opened; its client has not proved its address and port yet.
-    Datagrams(Role, Wanted, Terms),
+    Datagrams(Role, Wanted, datagrams::Transport),
     /// The data connection has arrived. The rows are samples that were not sent to the client yet.
     Here(Carried, Vec<Row>),
 }
@@ -287,32 +286,25 @@ impl Session {
             return Err(End::Garbage);
         };
         let cc = text(request, "cc").map(String::from);
-        let udp = match text(request, "transport") {
-            None | Some("tcp") => false,
-            Some("udp") => true,
-            Some(_) => return Err(End::Garbage),
-        };
+        let transport = text(request, "transport").filter(|name| *name != "tcp");
         let why = if self.flows.len() >= STREAMS {
             Some("too many streams")
         } else if self.flows.contains_key(&stream) {
             Some("it is open")
         } else if cc.as_deref().is_some_and(|cc| !is_name(cc)) {
             Some("not the name of a congestion control")
-        } else if udp && !transport::PRESENT {
-            Some("this server has no transport over UDP")
         } else {
             None
         };
-        let terms = if udp && why.is_none() {
-            let terms =
-                datagrams::terms(request, role, cc.as_deref(), shared).ok_or(End::Garbage)?;
-            terms.map(Some)
-        } else {
-            Ok(None)
+        let transport = match (why, transport) {
+            (Some(why), _) => Err(why.to_string()),
+            (None, Some(name)) => datagrams::requested(name, request, role, cc.as_deref(), shared)
+                .ok_or(End::Garbage)?
+                .map(Some),
+            (None, None) => Ok(None),
         };
-        let terms = why.map_or(Ok(()), |why| Err(why.to_string())).and(terms);
-        let terms = match terms {
-            Ok(terms) => terms,
+        let transport = match transport {
+            Ok(transport) => transport,
             Err(why) => {
                 say(
                     out,
@@ -326,11 +318,11 @@ impl Session {
             dscp: number(request, "dscp").unwrap_or(0).min(63) as u8,
             pacing: number(request, "pacing_bytes").filter(|_| role == Role::Sender),
         };
-        let flow = match (terms, &self.pinged) {
-            (Some(terms), Some(pinged)) => {
+        let flow = match (transport, &self.pinged) {
+            (Some(transport), Some(pinged)) => {
                 pinged.await_opening(stream, random().map_err(|_| End::Limit)?);
                 self.opening = 0;
-                Flow::Datagrams(role, wanted, terms)
+                Flow::Datagrams(role, wanted, transport)
             }
             _ => Flow::Open(role, wanted),
         };
@@ -654,13 +646,13 @@ impl Speaker for Session {
         if now >= self.opening {
             self.join_datagrams(out, now, shared);
         }
-        let tripped = self.flows.values().find_map(|flow| match flow {
-            Flow::Here(carried, _) => carried.stream.tripped(),
+        let ended = self.flows.values().find_map(|flow| match flow {
+            Flow::Here(carried, _) => carried.stream.ended(),
             _ => None,
         });
-        if let Some(why) = tripped {
+        if let Some(ended) = ended {
             self.tell(out, true, now, shared);
-            say(out, &json!({ "is": "over", "why": why }));
+            say(out, &json!({ "is": "over", "why": ended.text() }));
             return Err(End::Limit);
         }
         if now >= self.sample {

@@ -41,10 +41,6 @@ pub enum End {
 /// connection.
 const UNREAD: usize = 1 << 20;
 
-/// Memory that is charged for the state of a flow of datagrams, bytes. It is enough for the records
-/// of the packets in a window of 4 MiB.
-const FLOW: u64 = 1 << 20;
-
 /// The shared state.
 pub struct Shared {
     /// Accounts of sessions and sources, and the limits.
@@ -183,9 +179,8 @@ impl Carried {
     /// Charges the memory of the socket, and records progress of the load and when the peer was
     /// last heard.
     pub fn look(&mut self, now: u64) {
-        let memory = socket::memory(self.stream.socket());
-        let state = if self.stream.is_datagrams() { FLOW } else { 0 };
-        self.allowance.hold(&mut self.charged, memory + state, now);
+        let memory = socket::memory(self.stream.socket()) + self.stream.memory();
+        self.allowance.hold(&mut self.charged, memory, now);
         if !self.runs() {
             return;
         }

@@ -289,6 +289,39 @@ pub fn send_super_packet(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::
     unless_empty(length(sent)).map(|sent| sent.is_some())
 }
 
+/// Sends `bytes` on a connected socket. With `segment`, the kernel cuts them into datagrams of this
+/// length, of which the last one may be shorter (`UDP_SEGMENT`). Returns whether the kernel
+/// accepted them; `false` if its buffer is full. `v6`: the peer has an IPv6 address.
+pub fn send_bytes(
+    fd: &OwnedFd,
+    bytes: &[u8],
+    segment: Option<usize>,
+    class: u8,
+    v6: bool,
+) -> io::Result<bool> {
+    let mut part = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    // SAFETY: `msghdr` consists of integers and pointers, for which all zeros is a valid value.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    let mut buffer = [0_u64; 8];
+    let segment = segment.and_then(|size| u16::try_from(size).ok());
+    control::set_class_and_segment(&mut message, &mut buffer, !v6, Some(class), segment);
+    // SAFETY: the header points to `part` and to control messages, and `part` to `bytes` with their
+    // length; all of them outlive the call, and the kernel only reads them.
+    let sent = unsafe {
+        libc::sendmsg(
+            fd.as_raw_fd(),
+            &message,
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    unless_empty(length(sent)).map(|sent| sent.is_some())
+}
+
 /// The address in the form that a socket requires: for an IPv6 socket (`v6`), IPv4 addresses are
 /// mapped.
 pub(crate) fn mapped(of: SocketAddr, v6: bool) -> SocketAddr {

@@ -478,6 +478,15 @@ pub fn path_mtu(fd: &OwnedFd) -> Option<u32> {
         .min()
 }
 
+/// Leaves the discovery of the path's MTU to the owner of a datagram socket. The kernel neither
+/// fragments its datagrams nor limits them to the MTU that it knows.
+pub fn probe_mtu(fd: &OwnedFd) {
+    // On a socket of one family, the option of the other may fail.
+    let (v4, v6) = (libc::IP_PMTUDISC_PROBE, libc::IPV6_PMTUDISC_PROBE);
+    let _ = set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &v4);
+    let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, &v6);
+}
+
 /// Connects a datagram socket to its only peer.
 pub fn connect_datagrams(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     start_connect(fd, to)

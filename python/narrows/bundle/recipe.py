@@ -68,6 +68,13 @@ COMMANDS: Mapping[str, Grammar] = {
         ("--quick", "--json"),
     ),
     "sweep": Grammar("sweep", ("--table", "--into"), ("--jobs",), ("--json", "--quiet")),
+    "worst-case": Grammar(
+        "scenario",
+        ("--out", "-o", "--into"),
+        ("--over", "--for", "--flow", "--limit", "--budget", "--population", "--seed", "--seeds",
+         "--checks", "--jobs"),
+        ("--json", "--quiet"),
+    ),
     "plot": Grammar(
         "table",
         ("--out",),
@@ -77,7 +84,7 @@ COMMANDS: Mapping[str, Grammar] = {
 }  # fmt: skip
 """The commands of bundles."""
 
-STORES = {"study": "sweep-results", "sweep": "sweep-results"}
+STORES = {"study": "sweep-results", "sweep": "sweep-results", "worst-case": "sweep-results"}
 """Folder in which a command stores its runs if it has no `--into`; this folder is not among the
 results.
 """
@@ -86,6 +93,8 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=@ -]*")
 _MOST_NAME = 200
 _CODE = (".py", ".pyc", ".pyd", ".pyi", ".so", ".pth", ".sh")
 _WORD = re.compile(r"[\w.,+%=\[\] -]{1,200}")
+_RANGES = re.compile(r"[\w.,:+%=\[\] -]{1,200}")
+"""Values of `--over`, which contain ranges."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +242,7 @@ def _plain(option: str, value: str) -> str:
     """Returns a value if it has no slash and no special character, so that it names no file
     elsewhere.
     """
-    if not _WORD.fullmatch(value):
+    allowed = _RANGES if option == "--over" else _WORD
+    if not allowed.fullmatch(value):
         raise NarrowsError(f"{option} {value[:_MOST_NAME]!r}: a bundle has only plain values")
     return value

@@ -94,8 +94,9 @@ _passed = passed_options(
     ("--dscp", "Load", "DSCP", "0",
      "DSCP of flows and pings: a number, or EF, CS1, AF41, …; --test rrul uses its own values"),
     ("--transport", "Load", "TRANSPORT", "tcp",
-     "Transport of the flows: tcp (of the kernels) or udp. With udp, narrows' own TCP sends over "
-     "UDP, with any congestion control of `narrows list cc`; the server must be `narrows serve`"),
+     "Transport of the flows: tcp (of the kernels), udp or quic. With udp, narrows' own TCP sends "
+     "over UDP, with any congestion control of `narrows list cc`. With quic, quinn sends by QUIC, "
+     "with cubic, newreno or bbr. Both need `narrows serve` as the server"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
     *CONNECTION,
     ("--speaks", "Connection", "PROTOCOL", "auto",

@@ -147,7 +147,7 @@ class Flow:
     Attributes:
         id: Name of the flow.
         direction: `up` from the client to the server, or `down`.
-        protocol: `tcp` or `udp`.
+        protocol: `tcp`, `udp` or `quic`.
         cc: Congestion control of the sender.
         from_s: Start time, in s.
         to_s: End time, in s.

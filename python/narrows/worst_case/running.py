@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from os import PathLike
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.runs.engines import choose
-from narrows.runs.scenario import load
+from narrows.runs.scenario import Scenario, load
 from narrows.sweeps import keys
 from narrows.sweeps.design import Design, Range
 from narrows.sweeps.executors import crew
@@ -22,7 +22,7 @@ from narrows.worst_case import shrinking
 from narrows.worst_case.evaluation import Evaluation, Measured
 from narrows.worst_case.objectives import OBJECTIVES, Objective
 from narrows.worst_case.searching import POPULATION, Search, require_cmaes
-from narrows.worst_case.space import Axis, Space
+from narrows.worst_case.space import Axis, Space, axis
 
 if TYPE_CHECKING:
     from narrows.json_object import JsonObject
@@ -108,8 +108,83 @@ class WorstCase:
         }
 
 
+def find_worst_case(
+    scenario: Scenario | str | PathLike[str],
+    over: Mapping[str, str | Sequence[str | float]],
+    objective: str,
+    *,
+    flow: str | None = None,
+    limit: float | None = None,
+    budget: int = BUDGET,
+    population: int = POPULATION,
+    seed: int = 1,
+    seeds: int = SEEDS,
+    checks: int = CHECKS,
+    on: str = "local",
+    jobs: int | None = None,
+    engine: Engine = "sim",
+    kernel: str | None = None,
+    into: str | PathLike[str] = INTO,
+) -> WorstCase:
+    """Searches for the worst values of some keys of a scenario, and reduces the scenario.
+
+    It is the command `narrows worst-case` in Python. It needs the package `cmaes` (extra `search`).
+
+    Args:
+        scenario: The scenario, or its file.
+        over: The keys that vary, with a range (`"5ms:200ms"`) or a list of values each.
+        objective: `share`, `starvation`, `queue` or `collapse`.
+        flow: The flow of the objective `share`; the flow with the smallest goodput by default.
+        limit: The limit in percent; that of the objective by default.
+        budget: Number of scenarios after which the search ends; a generation is finished.
+        population: Number of scenarios in a generation of CMA-ES.
+        seed: The first seed; also the seed of the search.
+        seeds: Number of seeds of each scenario of the search.
+        checks: Number of seeds of the check, and of the final measurement.
+        on: Where the runs are executed: `local`, `ray` or `ray://HOST:PORT`.
+        jobs: Number of simultaneous runs on this host.
+        engine: `sim`, or `linux` for a kernel in virtual time.
+        kernel: The kernel of the engine `linux`.
+        into: The directory of the results, from which an interrupted search continues.
+
+    Returns:
+        The result. Its function `json` has the keys of `narrows worst-case --json`.
+
+    Raises:
+        ScenarioError: If the scenario or a value of a key is not valid.
+        NarrowsError: If the objective is unknown, or if no scenario has a value.
+    """
+    if objective not in OBJECTIVES:
+        raise NarrowsError(
+            f"objective {objective!r}: unknown; write one of {', '.join(OBJECTIVES)}"
+        )
+    if flow is not None and not OBJECTIVES[objective].one_flow:
+        raise NarrowsError(f"flow {flow!r}: applies only to the objective share; omit it")
+
+    def words(values: str | Sequence[str | float]) -> str:
+        return values if isinstance(values, str) else ",".join(str(one) for one in values)
+
+    return worst_case(
+        scenario,
+        [axis(f"{key}={words(values)}") for key, values in over.items()],
+        objective,
+        flow=flow,
+        limit=limit,
+        budget=budget,
+        population=population,
+        seed=seed,
+        seeds=seeds,
+        checks=checks,
+        on=on,
+        jobs=jobs,
+        engine=engine,
+        kernel=kernel,
+        into=into,
+    )
+
+
 def worst_case(
-    file: str | PathLike[str],
+    file: Scenario | str | PathLike[str],
     axes: Sequence[Axis],
     objective: str,
     *,
@@ -134,7 +209,7 @@ def worst_case(
     the choice of the scenario, so that the final values are not biased by it.
 
     Args:
-        file: The scenario file.
+        file: The scenario file, or the scenario.
         axes: The keys that vary.
         objective: The name of the objective.
         flow: The flow of the objective `share`; the flow with the smallest goodput by default.
@@ -159,11 +234,12 @@ def worst_case(
     of = OBJECTIVES[objective]
     most = of.limit if limit is None else limit
     space = Space(axes)
-    base = load(file).tree()
+    base = (file if isinstance(file, Scenario) else load(file)).tree()
+    name = "the scenario" if isinstance(file, Scenario) else str(file)
     _check(base, space)
     kept = _named(base, flow)
     if of.several_flows:
-        _need_flows(base, space, file, objective)
+        _need_flows(base, space, name, objective)
     chosen = choose(engine, kernel)
     searched, checked, final = (
         range(seed, seed + seeds),
@@ -195,7 +271,7 @@ def worst_case(
         if not found:
             why = f": {evaluation.failures[0][1]}" if evaluation.failures else ""
             raise NarrowsError(
-                f"{file}: no scenario has a value for --for {objective}{why}; run `narrows run` "
+                f"{name}: no scenario has a value for --for {objective}{why}; run `narrows run` "
                 "with the scenario, and check its flows and its path"
             )
         trees = [tree_of(one.values) for one in found[:_TRIED]]
@@ -215,7 +291,7 @@ def worst_case(
             flow=flow,
             over=[axis.key for axis in space.axes],
             seed=seed,
-            title=str(base.get("title") or Path(file).stem),
+            title=str(base.get("title") or Path(name).stem),
             engine=chosen,
             scenarios=search.evaluated,
             runs=evaluation.runs,
@@ -261,7 +337,7 @@ def _named(base: JsonObject, flow: str | None) -> int | None:
     raise NarrowsError(f"--flow {flow}: no such flow; the scenario has {', '.join(ids)}")
 
 
-def _need_flows(base: JsonObject, space: Space, file: str | PathLike[str], objective: str) -> None:
+def _need_flows(base: JsonObject, space: Space, name: str, objective: str) -> None:
     """Refuses a scenario in which flows cannot be compared.
 
     Raises:
@@ -270,6 +346,6 @@ def _need_flows(base: JsonObject, space: Space, file: str | PathLike[str], objec
     varies = any(axis.key.startswith("flow") for axis in space.axes)
     if not varies and len(_core.scenario_defaults(base)["flow"]) == 1:
         raise NarrowsError(
-            f"--for {objective}: compares flows, and {file} has one; add a [[flow]], or write "
+            f"--for {objective}: compares flows, and {name} has one; add a [[flow]], or write "
             "--for queue or --for collapse"
         )

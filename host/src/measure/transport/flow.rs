@@ -15,6 +15,7 @@ use super::segment::{self, Datagram, Key};
 use super::terms::Terms;
 use crate::digest::random;
 use crate::measure::bulk::{Budget, May, Promised, Role};
+use crate::measure::datagram_flow::{DatagramFlow, Ended, Next};
 use crate::protocols::tcp_info::Row;
 use crate::sys;
 use crate::sys::datagram::{self, BATCH, HEADER, Outgoing, SEGMENTS};
@@ -42,19 +43,11 @@ const FULL: u64 = 200_000;
 const BRIEFLY: u64 = 1_000_000;
 /// Longest time until the next turn, ns.
 const LONGEST: u64 = 1_000_000_000;
+/// Memory of the state of a flow, bytes. It is enough for the records of the packets in a window of
+/// 4 MiB.
+const MEMORY: u64 = 1 << 20;
 /// Largest payload of a super-packet, bytes.
-const SUPER_PACKET: usize = 65_507;
-
-/// The next turn of a flow.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Next {
-    /// Another turn when a datagram arrives, and not later than this time, ns.
-    Until(u64),
-    /// Another turn at this time, ns, and not before.
-    At(u64),
-    /// No further turn: the budget is used up, or the circuit breaker has ended the flow.
-    Stop,
-}
+pub(super) const SUPER_PACKET: usize = 65_507;
 
 enum End {
     Sender(Box<Sender>),
@@ -182,115 +175,6 @@ impl Flow {
     }
     fn time(&self, now: u64) -> Time {
         Time::from_ns(now.saturating_sub(self.base))
-    }
-    /// The congestion control of the sender.
-    pub fn cc(&self) -> &'static str {
-        self.cc
-    }
-    /// Payload of a full segment, bytes.
-    pub fn payload(&self) -> u32 {
-        self.terms.payload
-    }
-    /// Whether both ends use ECN.
-    pub fn ecn(&self) -> bool {
-        match &self.end {
-            End::Sender(sender) => sender.agreed() != EcnUse::Off,
-            End::Receiver(receiver) => receiver.agreed() != EcnUse::Off,
-        }
-    }
-    /// Why the circuit breaker has ended the flow, if it has.
-    pub fn tripped(&self) -> Option<Tripped> {
-        self.tripped
-    }
-    /// Arrival of the last datagram of the peer, ns of the monotonic clock.
-    pub fn heard(&self) -> u64 {
-        self.base + self.heard.as_ns()
-    }
-    /// Bytes acknowledged (this end sends), or received in order.
-    pub fn progress(&self) -> u64 {
-        match &self.end {
-            End::Sender(sender) => sender.info().bytes_acked,
-            End::Receiver(receiver) => receiver.delivered_bytes(),
-        }
-    }
-    /// Bytes sent for the first time, or received in order.
-    pub fn moved(&self) -> u64 {
-        match &self.end {
-            End::Sender(sender) => sender.nxt(),
-            End::Receiver(receiver) => receiver.delivered_bytes(),
-        }
-    }
-    /// A sample; of a receiver only the bytes.
-    pub fn row(&self, now: u64) -> Row {
-        let End::Sender(sender) = &self.end else {
-            return Row {
-                at: now,
-                bytes: self.moved(),
-                ..Row::default()
-            };
-        };
-        let (info, limited) = (sender.info(), sender.limited(self.time(now)));
-        let rate = |rate: Rate| match rate.as_bit() {
-            u64::MAX => 0,
-            bits => bits / 8,
-        };
-        Row {
-            at: now,
-            bytes: info.bytes_acked,
-            cwnd: info.cwnd.into(),
-            rtt: info.srtt.as_us(),
-            min_rtt: info.min_rtt.as_us(),
-            retransmits: info.retransmits,
-            lost: sender.lost().into(),
-            delivery: info.delivery_rate.map_or(0, rate),
-            pacing: rate(info.pacing),
-            busy: limited.busy.as_us(),
-            rwnd_limited: limited.peer_window.as_us(),
-            sndbuf_limited: limited.send_buffer.as_us(),
-            delivered_ce: info.delivered_ce,
-            delivered: info.delivered,
-            sent: info.bytes_sent,
-            resent: info.bytes_retrans,
-        }
-    }
-    /// Handles the datagrams that have arrived and the timers that are due, and sends.
-    pub fn turn(&mut self, fd: &OwnedFd, budget: &Budget) -> Next {
-        let mut got = Vec::new();
-        for _ in 0..READS {
-            let now = sys::monotonic();
-            if budget.spent() || self.tripped.is_some() {
-                return Next::Stop;
-            }
-            let receives = matches!(self.end, End::Receiver(_));
-            let pause = match budget.may(now) {
-                May::Wait(until) if receives => Some(until),
-                _ => None,
-            };
-            got.clear();
-            if pause.is_none() {
-                // An error such as a refused datagram belongs to an earlier datagram.
-                let _ = datagram::receive(fd, &mut got);
-            } else {
-                // Otherwise, epoll would report a pending error again and again.
-                let _ = socket::error(fd);
-            }
-            let peer = self.peer;
-            for one in got.iter().filter(|one| one.from == peer) {
-                self.arrive(one.bytes(), (one.len, one.class), now, budget);
-            }
-            let offered = self.advance(now, budget);
-            let full = self.flush(fd, budget);
-            if let Some(until) = pause {
-                return Next::At(until.min(self.due()).max(now + 1));
-            }
-            if got.len() < BATCH {
-                let due = self.due().min(offered.unwrap_or(u64::MAX));
-                let due = if full { due.min(now + FULL) } else { due };
-                return Next::Until(due.clamp(now + 1, now + LONGEST));
-            }
-        }
-        // More datagrams may wait; other flows take their turn first.
-        Next::Until(sys::monotonic())
     }
     /// Handles a datagram of the peer, from its first bytes, its length and its traffic class.
     fn arrive(&mut self, bytes: &[u8], (len, class): (usize, u8), now: u64, budget: &Budget) {
@@ -451,8 +335,114 @@ impl Flow {
     }
 }
 
+impl DatagramFlow for Flow {
+    fn cc(&self) -> &'static str {
+        self.cc
+    }
+    fn payload(&self) -> u32 {
+        self.terms.payload
+    }
+    fn ecn(&self) -> bool {
+        match &self.end {
+            End::Sender(sender) => sender.agreed() != EcnUse::Off,
+            End::Receiver(receiver) => receiver.agreed() != EcnUse::Off,
+        }
+    }
+    fn ended(&self) -> Option<Ended> {
+        self.tripped.map(|why| Ended::Breaker(why.text()))
+    }
+    fn heard(&self) -> u64 {
+        self.base + self.heard.as_ns()
+    }
+    fn progress(&self) -> u64 {
+        match &self.end {
+            End::Sender(sender) => sender.info().bytes_acked,
+            End::Receiver(receiver) => receiver.delivered_bytes(),
+        }
+    }
+    fn moved(&self) -> u64 {
+        match &self.end {
+            End::Sender(sender) => sender.nxt(),
+            End::Receiver(receiver) => receiver.delivered_bytes(),
+        }
+    }
+    fn row(&self, now: u64) -> Row {
+        let End::Sender(sender) = &self.end else {
+            return Row {
+                at: now,
+                bytes: self.moved(),
+                ..Row::default()
+            };
+        };
+        let (info, limited) = (sender.info(), sender.limited(self.time(now)));
+        let rate = |rate: Rate| match rate.as_bit() {
+            u64::MAX => 0,
+            bits => bits / 8,
+        };
+        Row {
+            at: now,
+            bytes: info.bytes_acked,
+            cwnd: info.cwnd.into(),
+            rtt: info.srtt.as_us(),
+            min_rtt: info.min_rtt.as_us(),
+            retransmits: info.retransmits,
+            lost: sender.lost().into(),
+            delivery: info.delivery_rate.map_or(0, rate),
+            pacing: rate(info.pacing),
+            busy: limited.busy.as_us(),
+            rwnd_limited: limited.peer_window.as_us(),
+            sndbuf_limited: limited.send_buffer.as_us(),
+            delivered_ce: info.delivered_ce,
+            delivered: info.delivered,
+            sent: info.bytes_sent,
+            resent: info.bytes_retrans,
+        }
+    }
+    fn turn(&mut self, fd: &OwnedFd, budget: &Budget) -> Next {
+        let mut got = Vec::new();
+        for _ in 0..READS {
+            let now = sys::monotonic();
+            if budget.spent() || self.tripped.is_some() {
+                return Next::Stop;
+            }
+            let receives = matches!(self.end, End::Receiver(_));
+            let pause = match budget.may(now) {
+                May::Wait(until) if receives => Some(until),
+                _ => None,
+            };
+            got.clear();
+            if pause.is_none() {
+                // An error such as a refused datagram belongs to an earlier datagram.
+                let _ = datagram::receive(fd, &mut got);
+            } else {
+                // Otherwise, epoll would report a pending error again and again.
+                let _ = socket::error(fd);
+            }
+            let peer = self.peer;
+            for one in got.iter().filter(|one| one.from == peer) {
+                self.arrive(one.bytes(), (one.len, one.class), now, budget);
+            }
+            let offered = self.advance(now, budget);
+            let full = self.flush(fd, budget);
+            if let Some(until) = pause {
+                return Next::At(until.min(self.due()).max(now + 1));
+            }
+            if got.len() < BATCH {
+                let due = self.due().min(offered.unwrap_or(u64::MAX));
+                let due = if full { due.min(now + FULL) } else { due };
+                return Next::Until(due.clamp(now + 1, now + LONGEST));
+            }
+        }
+        // More datagrams may wait; other flows take their turn first.
+        Next::Until(sys::monotonic())
+    }
+    fn memory(&self) -> u64 {
+        MEMORY
+    }
+}
+
 /// Whether the kernel or the device cannot cut super-packets into datagrams.
-fn is_unsupported(error: &std::io::Error) -> bool {
+pub(super) fn is_unsupported(error: &std::io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EINVAL | libc::EIO | libc::ENOPROTOOPT | libc::EOPNOTSUPP | libc::EMSGSIZE)

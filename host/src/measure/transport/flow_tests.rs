@@ -148,14 +148,14 @@ fn a_path_that_loses_most_packets_ends_the_flow() {
     let path = |drops| (Link::new(100, drops), Link::new(100, |_| false));
     let lossy: fn(u64) -> bool = |n| n > 4 && n % 3 != 0;
     let [sender, _] = run("bbr", 20_000, path(lossy), &Budget::new(None, u64::MAX));
-    assert_eq!(sender.tripped(), Some(Tripped::Loss));
+    assert_eq!(sender.tripped, Some(Tripped::Loss));
     let [sender, _] = run(
         "bbr",
         20_000,
         path(|n| n % 4 == 0),
         &Budget::new(None, u64::MAX),
     );
-    assert_eq!(sender.tripped(), None);
+    assert_eq!(sender.tripped, None);
     // After the handshake, nothing arrives any more.
     let [sender, _] = run(
         "bbr",
@@ -163,7 +163,7 @@ fn a_path_that_loses_most_packets_ends_the_flow() {
         path(|n| n > 100),
         &Budget::new(None, u64::MAX),
     );
-    assert_eq!(sender.tripped(), Some(Tripped::Silence));
+    assert_eq!(sender.tripped, Some(Tripped::Silence));
 }
 
 /// A datagram with the right key, and any other contents.

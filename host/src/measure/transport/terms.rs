@@ -126,6 +126,13 @@ fn buffer(name: &str) -> Option<(Bytes, Bytes)> {
     }
 }
 
+/// Maximum receive buffer of this host's TCP (`tcp_rmem`), bytes.
+#[cfg(feature = "quic")]
+pub(super) fn receive_buffer() -> u64 {
+    let usual = Config::default().rmem_max;
+    buffer("tcp_rmem").map_or(usual, |(_, most)| most).get()
+}
+
 /// The congestion control called `name`, or the default one, of `known`; the error is the reason
 /// for which it cannot send over a real path.
 pub fn cc<'a>(known: &'a [CcKind], name: Option<&str>) -> Result<&'a CcKind, String> {

@@ -2,9 +2,10 @@
 //! when the client has proved its address and port.
 
 use super::{Flow, Session, say};
+use crate::digest::hex;
 use crate::measure::bulk::{Role, Stream};
 use crate::measure::transport::segment::Key;
-use crate::measure::transport::{self, Terms};
+use crate::measure::transport::{self, Terms, quic};
 use crate::serve::counters::Counters;
 use crate::serve::shared::{Carried, Shared};
 use crate::sys::socket;
@@ -25,27 +26,51 @@ fn waiting(rate: Rate) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The transports of this server, beside the kernel's TCP.
-pub(super) fn transports() -> &'static [&'static str] {
-    if transport::PRESENT { &["udp"] } else { &[] }
+/// A transport over UDP, with the terms of its flow.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum Transport {
+    /// Narrows' own TCP.
+    Udp(Terms),
+    /// QUIC.
+    Quic,
 }
 
-/// The terms of a stream that a client requests: those of its sender's congestion control. `None`
-/// if the request is invalid; the inner error is the reason for a refusal.
-pub(super) fn terms(
+/// The transports of this server, beside the kernel's TCP.
+pub(super) fn transports() -> &'static [&'static str] {
+    match (transport::PRESENT, quic::PRESENT) {
+        (true, true) => &["udp", "quic"],
+        (true, false) => &["udp"],
+        _ => &[],
+    }
+}
+
+/// The transport of that name for a stream that a client requests, with the terms of its sender's
+/// congestion control. `None` if the request is invalid; the inner error is the reason for a
+/// refusal.
+pub(super) fn requested(
+    name: &str,
     request: &Value,
     role: Role,
     cc: Option<&str>,
     shared: &Shared,
-) -> Option<Result<Terms, String>> {
+) -> Option<Result<Transport, String>> {
+    if !transports().contains(&name) {
+        let known = name == "udp" || name == "quic";
+        return known.then(|| Err(format!("this server has no transport {name}")));
+    }
+    if name == "quic" {
+        let cc = cc.filter(|_| role == Role::Sender);
+        return Some(quic::cc(cc).map(|_| Transport::Quic));
+    }
     let theirs = request.get("terms").and_then(Terms::from_json)?;
-    Some(match role {
+    let terms = match role {
         Role::Receiver => Ok(theirs),
         Role::Sender => {
             let cc = transport::cc(&shared.ccs, cc);
             cc.map(|cc| Terms::of(cc).with_payload(theirs.payload))
         }
-    })
+    };
+    Some(terms.map(Transport::Udp))
 }
 
 impl Session {
@@ -83,9 +108,10 @@ impl Session {
         (key, peer): (Key, SocketAddr),
         shared: &Shared,
     ) -> Result<(Carried, Value), String> {
-        let Some(Flow::Datagrams(role, wanted, terms)) = self.flows.get(&stream) else {
+        let Some(Flow::Datagrams(role, wanted, transport)) = self.flows.get(&stream) else {
             return Err("it is not open".into());
         };
+        let (role, dscp) = (*role, wanted.dscp);
         let Some(allowance) = &self.allowance else {
             return Err("the session has ended".into());
         };
@@ -93,23 +119,34 @@ impl Session {
         let descriptor = descriptor.ok_or("too many connections")?;
         let failed = |error: std::io::Error| format!("a socket for datagrams: {error}");
         let socket = shared.exchange.socket_to(peer).map_err(failed)?;
-        let terms = terms.fitted(&socket, peer.is_ipv4());
         if let (Role::Receiver, Some(rate)) = (role, shared.accounts.limits().rate) {
             socket::limit_input(&socket, waiting(rate));
         }
-        let cc = transport::cc(&shared.ccs, wanted.cc.as_deref())?;
-        let budget = allowance.load();
-        let flow = transport::Flow::new(*role, cc, terms, (key, peer), wanted.dscp, budget);
-        let flow = flow.map_err(failed)?;
-        let load = Stream::datagrams(socket, *role, Arc::clone(budget), flow);
+        let (cc, budget) = (wanted.cc.as_deref(), allowance.load());
+        let (flow, mut joined) = match transport {
+            Transport::Udp(terms) => {
+                let terms = terms.fitted(&socket, peer.is_ipv4());
+                let cc = transport::cc(&shared.ccs, cc)?;
+                let flow = transport::own(role, cc, terms, (key, peer), dscp, budget);
+                (flow, json!({ "cc": cc.name, "terms": terms.to_json() }))
+            }
+            Transport::Quic => {
+                let cc = quic::cc(cc)?;
+                let key = quic::public_key().map_err(failed)?;
+                let token = shared.token.as_ref();
+                let proof = token.map(|token| hex(&self.transcript.vouch(token, &key)));
+                let flow = quic::accept(role, cc, peer, dscp, budget);
+                (flow, json!({ "cc": cc, "key": hex(&key), "proof": proof }))
+            }
+        };
+        let load = Stream::datagrams(socket, role, Arc::clone(budget), flow.map_err(failed)?);
         let mut carried = Carried::of(load, allowance, descriptor);
         Counters::more(&shared.counters.streams_total);
-        if *role == Role::Receiver {
+        if role == Role::Receiver {
             carried.start(shared);
         }
-        let joined = json!({
-            "is": "joined", "stream": stream, "cc": cc.name, "terms": terms.to_json(),
-        });
+        joined["is"] = "joined".into();
+        joined["stream"] = stream.into();
         Ok((carried, joined))
     }
 }
