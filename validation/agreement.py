@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 import time
 import tomllib
 from collections import Counter
@@ -372,9 +373,9 @@ def markdown(found: Found) -> str:
     lines = [
         "# Agreement of the engines",
         "",
-        "This page compares the simulator (`sim`) with the TCP of a Linux kernel in virtual time "
-        "(`linux`)",
-        "and with live runs of the TCP of a host (`live`). `make agree` runs the scenarios of",
+        "This page compares the simulator (`sim`) with the TCP of a Linux kernel in virtual time.",
+        "It also compares it with live runs of the TCP of a host (`live`). `make agree` runs the",
+        "scenarios of",
         "[validation/agreement.toml](../../validation/agreement.toml) and writes the page.",
         "",
         "| | linux | live |",
@@ -404,11 +405,8 @@ def markdown(found: Found) -> str:
     for store in filter(None, measured):
         absent = [name for name in rows if name not in found.rows(store.engine)]
         if absent:
-            lines += [
-                f"**Not measured with `{store.engine}`: {len(absent)} of {len(rows)}**: "
-                f"{', '.join(absent)}.",
-                "",
-            ]
+            told = f"**Not measured with `{store.engine}`: {len(absent)} of {len(rows)}**: "
+            lines += [*textwrap.wrap(f"{told}{', '.join(absent)}.", 100), ""]
     heads = ("engines", "agreed", "disagreed", "undecided", "negative controls rejected")
     lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for pair in found.pairs:

@@ -6,7 +6,9 @@ measured with real kernels before and after it.
                                                 evidence/kernel-rules.md
 
 kernel_rules.toml has a scenario for each rule. The rule is switched off alone (`without_rules`) in
-the first release that has it. The metric with the largest relative change is shown.
+the first release that has it. The metric with the largest relative change is shown, unless the file
+names another one. The rule `bbr` has no scenario: without it, a scenario with `cc = "bbr"` is an
+error.
 
 With `--linux`, the same scenario runs with two built kernels (`narrows kernel build 5.10`): the
 newest one without the rule and the oldest one with it. These kernels usually differ in more than
@@ -34,7 +36,7 @@ from narrows.reference.record import queues_of
 from narrows.runs.engines import EngineChoice
 from narrows.runs.parallel import everywhere
 from narrows.runs.replications import whole_metrics
-from narrows.runs.run import Progress
+from narrows.runs.run import Progress, Run
 from narrows.runs.scenario import from_tree
 from narrows.storage import output
 
@@ -44,6 +46,10 @@ SEEDS = 3
 METRICS = {"goodput_mbit": "goodput Mbit/s", "rtt_mean_ms": "mean RTT ms",
     "retransmit_rate": "retransmission rate"}  # fmt: skip
 """The metrics of an effect, and their names on the page."""
+FURTHER = {"cwnd_mean_packets": "mean window packets",
+    "ssthresh_packets": "last slow-start threshold packets"}  # fmt: skip
+"""Metrics of rules that the file lists with their metric, and their names on the page."""
+NAMES = METRICS | FURTHER
 
 Values = Mapping[str, float]
 """The mean of each metric over the seeds."""
@@ -56,6 +62,7 @@ class Shown:
     rule: Rule
     case: str
     tree: JsonObject
+    metric: str = ""
 
     def host(self, like: str, *, without: bool = False) -> JsonObject:
         """The scenario with the release `like`, and without the rule if `without` is true."""
@@ -73,9 +80,38 @@ def shown() -> list[Shown]:
     own = {name: tomllib.loads(text) for name, text in given["scenario"].items()}
     known = {name: tree for one in families().values() for name, tree in one.cases.items()} | own
     return [
-        Shown(rule, given["case"][rule.name], known[given["case"][rule.name]])
+        Shown(
+            rule,
+            given["case"][rule.name],
+            known[given["case"][rule.name]],
+            given["metric"].get(rule.name, ""),
+        )
         for rule in rules_of("7.3")
         if rule.name in given["case"]
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Switched:
+    """A rule that a setting of Linux 7.3 switches off, and the metric of Linux without and with
+    it.
+    """
+
+    shown: Shown
+    setting: str
+    linux: tuple[float, float]
+
+
+def switched() -> list[Switched]:
+    """The rules that kernel_rules.toml lists with their setting."""
+    by_name = {rule.name: rule for rule in rules_of("7.3")}
+    return [
+        Switched(
+            Shown(by_name[one["rule"]], "", tomllib.loads(one["scenario"]), one["metric"]),
+            one["setting"],
+            (one["linux"][0], one["linux"][1]),
+        )
+        for one in tomllib.loads(FILE.read_text(encoding="utf-8"))["switched"]
     ]
 
 
@@ -90,23 +126,29 @@ def release(rule: Rule) -> str:
 
 def values(tree: JsonObject, choice: EngineChoice, seeds: int, progress: Progress) -> Values:
     """The mean of each metric over the seeds from 1."""
-    found: dict[str, list[float]] = {name: [] for name in METRICS}
+    found: dict[str, list[float]] = {name: [] for name in METRICS | FURTHER}
     queues = queues_of(tree) if choice.name == "linux" else {}
     for seed in range(1, seeds + 1):
         done = choice.run(
-            from_tree(tree), seed=seed, sample_interval="off", progress=progress, **queues
+            from_tree(tree), seed=seed, sample_interval="1s", progress=progress, **queues
         )
-        row = whole_metrics(done.rows())
+        row = whole_metrics(done.rows()) | {"ssthresh_packets": threshold(done)}
         for name, of in found.items():
             of.append(float(row[name] or 0.0))
     return {name: fmean(of) for name, of in found.items()}
 
 
-def change(before: Values, after: Values) -> tuple[str, float]:
-    """The metric with the largest relative change, and this change."""
+def threshold(done: Run) -> float | None:
+    """The slow-start threshold of the last sample of a run."""
+    known = [value for value in done.columns("samples")["ssthresh_packets"] if value is not None]
+    return float(known[-1]) if known else None
+
+
+def change(before: Values, after: Values, metric: str = "") -> tuple[str, float]:
+    """The metric with the largest relative change, or `metric`, and its change."""
     shares = {
         name: after[name] / before[name] - 1 if before[name] else float(after[name] != 0)
-        for name in METRICS
+        for name in ([metric] if metric else METRICS)
     }
     name = max(shares, key=lambda name: abs(shares[name]))
     return name, shares[name]
@@ -151,7 +193,12 @@ def main(words: Sequence[str]) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--linux", action="store_true", help="also run the built kernels")
-    parser.add_argument("--only", default="", metavar="RULE,...", help="only these rules")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="RULE,...",
+        help="only these rules; the page keeps its other rows",
+    )
     asked = parser.parse_args(words)
     rules = [one for one in shown() if not asked.only or one.rule.name in asked.only.split(",")]
     found = dict(
@@ -159,13 +206,16 @@ def main(words: Sequence[str]) -> int:
     )
     for one in rules:
         before, after = found[one.rule.name]
-        name, share = change(before, after)
+        name, share = change(before, after, one.metric)
         sys.stdout.write(
-            f"{one.rule.name}: {one.case}: {METRICS[name]} {before[name]:.4g} without, "
+            f"{one.rule.name}: {one.case}: {NAMES[name]} {before[name]:.4g} without, "
             f"{after[name]:.4g} with the rule ({share:+.2%})\n"
         )
     if asked.linux:
-        output.write(EVIDENCE, page(rules, found, _measured(rules)))
+        rows = table(rules, found, _measured(rules))
+        if asked.only:
+            rows = stored() | rows
+        output.write(EVIDENCE, page(shown(), rows))
     return 0
 
 
@@ -195,11 +245,42 @@ def _measured(rules: Sequence[Shown]) -> dict[tuple[str, str, str], Values]:
     return {key: found for key, found in done if found is not None}
 
 
-def page(
+def table(
     rules: Sequence[Shown],
     found: Mapping[str, tuple[Values, Values]],
     measured: Mapping[tuple[str, str, str], Values],
-) -> str:
+) -> dict[str, str]:
+    """The row of each rule."""
+    rows = {}
+    for one in rules:
+        before, after = found[one.rule.name]
+        name, _ = change(before, after, one.metric)
+        engines = {
+            engine: [(key[1], of[name]) for key, of in measured.items()
+                if (key[0], key[2]) == (engine, one.case)]
+            for engine in ("linux", "sim")
+        }  # fmt: skip
+        ends = around(one.rule, dict(engines["linux"]))
+        cells = ["–", "–", "–"]
+        if ends:
+            cells = [
+                " → ".join(ends),
+                *(" → ".join(f"{dict(engines[engine])[end]:.4g}" for end in ends)
+                    for engine in ("linux", "sim")),
+            ]  # fmt: skip
+        row = [f"`{one.rule.name}`", one.rule.since, one.case, NAMES[name],
+            f"{before[name]:.4g}", f"{after[name]:.4g}", *cells]  # fmt: skip
+        rows[one.rule.name] = f"| {' | '.join(row)} |"
+    return rows
+
+
+def stored() -> dict[str, str]:
+    """The rows of the stored page, by rule."""
+    lines = EVIDENCE.read_text(encoding="utf-8").splitlines()
+    return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+
+
+def page(rules: Sequence[Shown], rows: Mapping[str, str]) -> str:
     """The text of the page."""
     lines = [
         "# Effects of the rules of Linux releases",
@@ -219,30 +300,60 @@ def page(
         "simulator |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in rules:
-        before, after = found[one.rule.name]
-        name, _ = change(before, after)
-        engines = {
-            engine: [(key[1], of[name]) for key, of in measured.items()
-                if (key[0], key[2]) == (engine, one.case)]
-            for engine in ("linux", "sim")
-        }  # fmt: skip
-        ends = around(one.rule, dict(engines["linux"]))
-        cells = ["–", "–", "–"]
-        if ends:
-            cells = [
-                " → ".join(ends),
-                *(" → ".join(f"{dict(engines[engine])[end]:.4g}" for end in ends)
-                    for engine in ("linux", "sim")),
-            ]  # fmt: skip
-        row = [f"`{one.rule.name}`", one.rule.since, one.case, METRICS[name],
-            f"{before[name]:.4g}", f"{after[name]:.4g}", *cells]  # fmt: skip
-        lines.append(f"| {' | '.join(row)} |")
+    lines += [rows[one.rule.name] for one in rules if one.rule.name in rows]
     notes = tomllib.loads(FILE.read_text(encoding="utf-8"))["note"]
     for one in rules:
         if one.rule.name in notes:
             told = f"`{one.rule.name}`: {' '.join(notes[one.rule.name].split())}"
             lines += ["", *textwrap.wrap(told, 100, break_on_hyphens=False)]
+    lines += [
+        "",
+        "## Rules that a setting of Linux 7.3 switches off",
+        "",
+        "The same kernel, Linux 7.3.4 in virtual time, ran each scenario with and without the "
+        "setting. The",
+        "values of Linux are means of two runs, started 0 and 137 ms after the emulated path. The "
+        "simulator",
+        "has the rules of 7.3, without and with the rule.",
+        "",
+        "| rule | setting without the rule | metric | Linux without | Linux with | simulator "
+        "without | simulator with |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for other in switched():
+        ours = [
+            values(other.shown.host("7.3", without=off), EngineChoice(), SEEDS, lambda *_: None)
+            for off in (True, False)
+        ]
+        cells = [
+            f"{value:.4g}" for value in (*other.linux, *(of[other.shown.metric] for of in ours))
+        ]
+        row = [
+            f"`{other.shown.rule.name}`",
+            f"`{other.setting}`",
+            NAMES[other.shown.metric],
+            *cells,
+        ]
+        lines.append(f"| {' | '.join(row)} |")
+    lines += [
+        "",
+        "## Sources of rules without runs of kernels",
+        "",
+        "No kernel before 5.10 is built. For the rules of earlier releases, the sources are the "
+        "texts of",
+        "commits. [Published measurements](../../docs/reference/reproduced.md) of Linux 4.15 and "
+        "5.15 also",
+        "check them.",
+        "",
+        "| rule | since | source |",
+        "|---|---|---|",
+    ]
+    by_setting = {one.shown.rule.name for one in switched()}
+    lines += [
+        f"| `{rule.name}` | {rule.since} | {rule.source} |"
+        for rule in rules_of("7.3")
+        if rows.get(rule.name, "| – |").endswith("| – |") and rule.name not in by_setting
+    ]
     return "\n".join(lines) + "\n"
 
 

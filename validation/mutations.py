@@ -9,12 +9,19 @@ the replacement:
     replace = '''if true {'''
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
 
+A list of dated rules of Linux has, at its beginning, the parts of TCP whose rules it switches off,
+one at a time. One build of the copy is enough for all of them: there, no release follows the rule
+that the environment names.
+
+    parts  = ["loss detection"]
+    prefix = ["tcp::rack::", "tcp::sender::"]
+
 `make mutations` applies them to a copy of `core`, builds its tests and runs them. A mutation is
 detected if a test of the same model fails (`cc::NAME…`, `queue::NAME…`, `host::NAME…`,
-`net::NAME…`, or the `prefix` that the list has at its beginning). Tests in `core/tests` are used
-only if the list names them at its beginning: `tests = ["replay"]`. Models do not share rules, so
-one build contains one mutation of every model. The results are in docs/reference/mutations.md; the
-exit code is 1 if a removed rule is not detected.
+`net::NAME…`, or one with a `prefix` that the list has at its beginning). Tests in `core/tests` are
+used only if the list names them at its beginning: `tests = ["replay"]`. Models do not share rules,
+so one build contains one mutation of every model. The results are in docs/reference/mutations.md;
+the exit code is 1 if a removed rule is not detected.
 """
 
 from __future__ import annotations
@@ -35,6 +42,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "validation/mutations"
+RULES = "core/src/kernel/rules.rs"
+KERNEL = "core/src/kernel/mod.rs"
+SWITCHABLE = (
+    ("pub const fn receive_buffer(self)", "pub fn receive_buffer(self)"),
+    (
+        "pub const fn follows(self, rule: Rule) -> bool {",
+        """pub fn follows(self, rule: Rule) -> bool {
+        extern crate std;
+        static OFF: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+        let off = OFF.get_or_init(|| std::env::var("RULE_OFF").unwrap_or_default());
+        if rule.row().name == off {
+            return false;
+        }""",
+    ),
+)
+"""The changes of `KERNEL` by which the environment switches off a dated rule."""
+ROW = re.compile(
+    r'of: "(?P<part>[^"]*)", name: "(?P<name>\w+)", since: \((?P<major>\d+), (?P<minor>\d+)\)'
+)
+"""The beginning of a row of the table of dated rules of Linux."""
 PAGE = ROOT / "docs/reference/mutations.md"
 ROOMS = ("cc", "queue", "host", "net")
 FAILED = re.compile(
@@ -52,6 +79,7 @@ class Mutation:
 
     Attributes:
         noticed: The tests that failed without the rule.
+        off: The dated rule of Linux that is switched off, instead of a change of the source.
         problem: The reason why the mutation could not be tried, or an empty text.
     """
 
@@ -60,8 +88,9 @@ class Mutation:
     file: str
     find: str
     replace: str
-    prefix: str
+    prefix: tuple[str, ...]
     tests: tuple[str, ...] = ()
+    off: str = ""
     noticed: tuple[str, ...] = ()
     problem: str = ""
 
@@ -90,6 +119,27 @@ def pattern(text: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
+def switched_off(
+    model: str, parts: list[str], prefix: tuple[str, ...], tests: tuple[str, ...]
+) -> list[Mutation]:
+    """The mutations that switch off each rule of Linux that these parts of TCP follow."""
+    rows = ROW.finditer((ROOT / RULES).read_text(encoding="utf-8"))
+    return [
+        Mutation(
+            model,
+            f"`{row['name']}` of Linux {row['major']}.{row['minor']}",
+            KERNEL,
+            "",
+            "",
+            prefix,
+            tests,
+            off=row["name"],
+        )
+        for row in rows
+        if row["part"] in parts
+    ]
+
+
 def listed(which: str) -> dict[str, list[Mutation]]:
     """The mutations of each model whose name matches one of the comma-separated patterns in
     `which`.
@@ -102,29 +152,46 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         read = tomllib.loads(file.read_text(encoding="utf-8"))
         own = "" if "prefix" in read else usual(model)
         tests = tuple(read.get("tests", ()))
-        for entry in read["rule"]:
+        given = read.get("prefix", [])
+        prefixes = tuple([given] if isinstance(given, str) else given)
+        parts = read.get("parts", [])
+        found[model] = switched_off(model, parts, prefixes, tests)
+        for entry in read.get("rule", []):
             where = entry.get("file", own)
             # Some models have parts in two of the folders `ROOMS`.
             rooms = [path.split("/")[2] for path in (where, own) if path]
-            prefix = read.get("prefix") or f"{next(p for p in rooms if p in ROOMS)}::{model}::"
+            prefix = prefixes or (f"{next(p for p in rooms if p in ROOMS)}::{model}::",)
             mutation = Mutation(
                 model, entry["rule"], where, entry["find"], entry["replace"], prefix, tests
             )
             times = len(pattern(entry["find"]).findall((ROOT / where).read_text(encoding="utf-8")))
             if times != 1:
                 mutation.problem = f"its text is {times} times in {where}"
-            found.setdefault(model, []).append(mutation)
+            found[model].append(mutation)
     return found
 
 
-def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Runs the unit tests of core in the copy, or the tests of `core/tests` that `also` names."""
+def tried(
+    copy: Path,
+    target: Path,
+    also: tuple[str, ...] = (),
+    *,
+    only: tuple[str, ...] = ("cc::", "queue::", "host::", "net::wifi::", "tcp::"),
+    off: str = "",
+) -> subprocess.CompletedProcess[str]:
+    """Runs the unit tests of core in the copy whose names contain one of `only`, or the tests of
+    `core/tests` that `also` names. The dated rule `off` is switched off.
+    """
     command = ["cargo", "test", "--package", "narrows-core", "--no-fail-fast"]
     if also:
         command += ["--test", "all", "--", *(f"{name}::" for name in also)]
     else:
-        command += ["--lib", "--", "cc::", "queue::", "host::", "net::wifi::", "tcp::"]
-    environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
+        command += ["--lib", "--", *only]
+    environment = os.environ | {
+        "CARGO_TARGET_DIR": str(target),
+        "RUSTFLAGS": "-Awarnings",
+        "RULE_OFF": off,
+    }
     # The tests are built first, because on a busy machine the build takes longer than the limit of
     # the tests.
     words = command[: command.index("--")] if "--" in command else command
@@ -173,6 +240,16 @@ def restored(files: dict[str, str], copy: Path) -> None:
         (copy / file).write_text(text, encoding="utf-8")
 
 
+def own(m: Mutation, failed: list[str]) -> tuple[str, ...]:
+    """The failed tests of the mutated model, without the prefix."""
+    return tuple(
+        name.removeprefix(prefix)
+        for name in failed
+        for prefix in m.prefix
+        if name.startswith(prefix)
+    )
+
+
 def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
     """Builds and tests one mutation of each model together. Mutations that do not compile are
     removed, and the others are tried again.
@@ -185,9 +262,7 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
         failed = FAILED.findall(done.stdout)
         if "test result:" in done.stdout:
             for m in batch:
-                m.noticed = tuple(
-                    name.removeprefix(m.prefix) for name in failed if name.startswith(m.prefix)
-                )
+                m.noticed = own(m, failed)
             return
         broken = [m for m in batch if re.search(rf"--> {re.escape(m.file)}\b", done.stderr)]
         if not broken:
@@ -205,6 +280,36 @@ def alone(m: Mutation, copy: Path, target: Path) -> None:
     done = tried(copy, target, m.tests)
     restored(touched, copy)
     m.noticed = tuple(name.partition("::")[2] or name for name in FAILED.findall(done.stdout))
+
+
+def switch_off(rules: list[Mutation], copy: Path, target: Path) -> None:
+    """Switches off dated rules of Linux, one after the other, with one build."""
+    file = copy / KERNEL
+    before = text = file.read_text(encoding="utf-8")
+    for find, replace in SWITCHABLE:
+        if text.count(find) != 1:
+            raise SystemExit(f"{KERNEL} has {text.count(find)} times: {find}")
+        text = text.replace(find, replace)
+    file.write_text(text, encoding="utf-8")
+    for m in rules:
+        done = tried(copy, target, only=m.prefix, off=m.off)
+        if "test result:" not in done.stdout:
+            raise SystemExit(f"the copy cannot be built:\n{done.stderr[-3000:]}")
+        m.noticed = own(m, FAILED.findall(done.stdout))
+        if m.tests and not m.noticed:
+            done = tried(copy, target, m.tests, off=m.off)
+            m.noticed = tuple(
+                name.partition("::")[2] or name for name in FAILED.findall(done.stdout)
+            )
+        tell(m)
+    file.write_text(before, encoding="utf-8")
+
+
+def tell(m: Mutation, place: str = "") -> None:
+    """Prints the result of a mutation."""
+    seen = ", ".join(m.noticed[:SHOWN])
+    text = f"{m.model}: {m.rule}: {len(m.noticed)} tests {seen} {m.problem}"
+    print(f"{place}{text}", flush=True)
 
 
 def sections(models: dict[str, list[Mutation]]) -> dict[str, list[str]]:
@@ -265,28 +370,26 @@ def main() -> None:
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "mutations"
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("core", "sim", "host", "bench", "python/bindings", "Cargo.toml", "Cargo.lock"):
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(
-                    source,
-                    copy / name,
-                    ignore=shutil.ignore_patterns("target"),
-                    copy_function=shutil.copy2,
-                )
-            elif source.exists():
-                shutil.copy2(source, copy / name)
-        rounds = max(len(rules) for rules in models.values())
+        workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+        for name in workspace["members"]:
+            shutil.copytree(
+                ROOT / name, copy / name, ignore=shutil.ignore_patterns("target", "node_modules")
+            )
+        for name in ("Cargo.toml", "Cargo.lock"):
+            shutil.copy2(ROOT / name, copy / name)
+        edits = {name: [m for m in rules if not m.off] for name, rules in models.items()}
+        rounds = max(len(rules) for rules in edits.values())
         for number in range(rounds):
-            batch = [rules[number] for rules in models.values() if number < len(rules)]
+            batch = [rules[number] for rules in edits.values() if number < len(rules)]
             attempt(batch, copy, target)
             for m in batch:
                 if m.tests and not m.noticed and not m.problem:
                     alone(m, copy, target)
             for m in batch:
-                seen = ", ".join(m.noticed[:SHOWN])
-                told = f"{m.rule}: {len(m.noticed)} tests {seen} {m.problem}"
-                print(f"{number + 1}/{rounds} {m.model}: {told}", flush=True)
+                tell(m, f"{number + 1}/{rounds} ")
+        off = [m for rules in models.values() for m in rules if m.off]
+        if off:
+            switch_off(off, copy, target)
     kept = {} if asked.only == "*" else stored()
     PAGE.write_text(page(kept | sections(models)), encoding="utf-8")
     missed = [m for rules in models.values() for m in rules if not m.noticed]

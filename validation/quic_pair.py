@@ -5,8 +5,8 @@
 
 The server sends zeros on each stream that the client opens, as fast as the congestion control `CC`
 of aioquic (`reno` or `cubic`) permits. The client reads for SECONDS, and prints the duration of the
-handshake and the number of received bytes. Both use IPv4, because the virtual machine of the engine
-`linux` has no IPv6. The server creates its certificate at its start.
+handshake and the number of received bytes. Both use IPv4. The server creates its certificate at its
+start.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@
 //! the full length, but no payload.
 //!
 //! This module generates the headers of simulated packets. Addresses are from 192.0.2.0/24 and
-//! 2001:db8:1::/48 (near), and from 198.51.100.0/24 and 2001:db8:2::/48 (far). TCP segments have the
-//! options that Linux sends: timestamps always, SACK blocks in ACKs, and counters of accurate ECN.
-//! SYNs also have an MSS, SACK-permitted and a window scale of 14. Probes are UDP. Sequence numbers
-//! begin at zero. TCP checksums are zero, because there is no payload to sum.
+//! 2001:db8:1::/48 (near), and from 198.51.100.0/24 and 2001:db8:2::/48 (far). TCP segments have
+//! the options that Linux sends: timestamps always, SACK blocks in ACKs, and counters of accurate
+//! ECN. SYNs also have an MSS, SACK-permitted and a window scale of 14. Probes are UDP. Sequence
+//! numbers begin at zero. TCP checksums are zero, because there is no payload to sum.
 //!
 //! The file is sorted by time if no record arrives more than [`HORIZON`] late. Records may arrive
 //! out of order: an engine advances a queue only when it must, so it may report a drop after later

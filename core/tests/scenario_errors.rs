@@ -65,7 +65,7 @@ fn the_corrected_line_keeps_what_was_right() {
         told("", "cuont = 3"),
         "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: route, route_back, from, \
          to, reroute, cc, count, rtt, start, stop, restart, size, id, transport, ecn, direction, \
-         dscp, like, workload, sender, receiver, host, station\n    write: count = 3"
+         dscp, like, workload, sender, receiver, host, ip, station\n    write: count = 3"
     );
     assert_eq!(
         told("[path]", "[paht]").lines().nth(1).unwrap().trim(),

@@ -114,6 +114,8 @@ mod tests {
         "write!(out,\"progress{:.4}1\\nlive{answered}{lost}{median:.1}{most:.1}\\n{}\",\
          at.share,interval.unwrap_or_default())",
         r#"writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}")"#,
+        // Module parameters: names of the registry, and numbers.
+        r#"writeln!(std::io::stdout(),"{}",words.join(""))"#,
         // The unit with the path of this program, and the sockets of `serve`.
         r#"write!(out, "{unit}")"#,
         r#"writeln!(out, "{what} at {at}")"#,

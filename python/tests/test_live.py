@@ -277,9 +277,10 @@ cc       = "reno"
 @pytest.mark.parametrize(
     ("host", "flow", "place"),
     [
-        ('mtu = "9000B"', "", '6: host.mtu = "9000B"'),
-        ("[host.a]\niw = 4", "", "6: host.a"),
-        ("", "host = 2", "17: flow[1].host = 2"),
+        ("autosize = false", "", "6: host.autosize = false"),
+        ("pacing_shift = 5", "", "6: host.pacing_shift = 5"),
+        ("[host.a]\nautosize = false", "", "7: host.a.autosize = false"),
+        ("", 'like = "linux-5.10"', '17: flow[1].like = "linux-5.10"'),
         ("", 'ecn = "accecn"', '11: flow[0].ecn of flow "cubic0" must be'),
     ],
 )

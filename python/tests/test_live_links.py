@@ -142,4 +142,4 @@ def test_a_shell_has_no_routes(tmp_path: Path) -> None:
     command = [NARROWS, "shell", file, "--", "true"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
-    assert f"{file}:2: link.first is not supported by a shell" in done.stderr
+    assert f"{file}:3: link.first is not supported by a shell" in done.stderr

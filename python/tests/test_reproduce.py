@@ -5,6 +5,7 @@ out.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from conftest import ROOT
 
 from narrows.cli import main
 from narrows.errors import EngineError
-from narrows.reproduce import losses, maps, pages, render
+from narrows.reproduce import losses, maps, pages, published, render
 from narrows.reproduce.checks import Check, Miss, Outcome, experiments, misses
 from narrows.reproduce.lab import Lab, finished, goodput
 from narrows.reproduce.maps import published_gains
@@ -48,6 +49,50 @@ def test_a_miss_is_of_a_check_and_has_its_experiment() -> None:
             assert (ROOT / miss.evidence).exists(), miss.evidence
             low, high = miss.range(checks[id_])
             assert low < high, id_
+
+
+class Listing(Lab):
+    """A lab that keeps the releases of the hosts in the first scenarios, and simulates nothing."""
+
+    def __init__(self) -> None:
+        """A quick lab without runs."""
+        super().__init__(quick=True)
+        self.likes: set[str] = set()
+
+    def play(self, cases: Mapping[Any, Any], **_: object) -> dict[Any, Any]:
+        """Keeps the releases."""
+        trees = [one.tree() if isinstance(one, Scenario) else one for one in cases.values()]
+        self.likes |= {tree.get("host", {}).get("like", "linux-6.12") for tree in trees}
+        raise EngineError("enough")
+
+
+@pytest.mark.parametrize(
+    "name", ["fairness", "cliff", "loss-by-law", "loss-and-delay", "fairness-by-buffer"]
+)
+def test_an_experiment_simulates_the_release_that_its_text_names(name: str) -> None:
+    lab = Listing()
+    with pytest.raises(EngineError, match="enough"):
+        ANSWERS[name](lab)
+    assert releases(name) <= lab.likes
+
+
+def releases(name: str) -> set[str]:
+    """The releases that the text of an experiment names for its hosts."""
+    one = experiments()[name]
+    told = " ".join([one.setup, *(check.of for check in one.checks)])
+    parts = re.findall(r"hosts like Linux (\d+\.\d+(?: and \d+\.\d+)*)", told)
+    return {f"linux-{release}" for part in parts for release in part.split(" and ")}
+
+
+def test_the_cells_of_the_published_maps_have_hosts_of_their_release() -> None:
+    named = {name for name in experiments() if releases(name)}
+    tested = {"fairness", "cliff", "loss-by-law", "loss-and-delay", "fairness-by-buffer"}
+    assert named - tested == {"grid", "replication"}
+    assert releases("grid") | releases("replication") == {"linux-4.15", "linux-5.15"}
+    for kernel, like in published.LIKE.items():
+        cell = published.cells(published.MAPS[kernel][0], kernel)[0]
+        assert cell.scenario().tree()["host"]["like"] == like
+        assert like.startswith(f"linux-{kernel}")
 
 
 def test_setups_are_all_that_is_kept_by() -> None:

@@ -347,7 +347,7 @@ def machine_that(
         patches={}, build_s=1.0,
     )  # fmt: skip
 
-    def boot(_kernel: store.Kernel, folder: Path, *_: object) -> list[str]:
+    def boot(_kernel: store.Kernel, folder: Path, *_: object, **__: object) -> list[str]:
         for name, content in files_.items():
             (folder / name).write_bytes(content)
         lines: list[str] = []

@@ -167,7 +167,9 @@ def play(check: Check, target: Pair, seed: int, keep_on: Progress) -> Traffic:
             duration_s=duration_s,
         )
     if not any(flow.times for flow in seen.pair()):
-        told = f"the last lines of the programs:\n{said}" if said else "they printed nothing"
+        told = (
+            f"the last lines of the programs:\n{said}" if said else "the programs printed nothing"
+        )
         raise NarrowsError(
             f"{check.name}: no data of the server arrived at the client; {told}\n"
             "    write: --server 'iperf3 -s -1 -p {port}' "

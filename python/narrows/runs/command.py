@@ -35,7 +35,6 @@ from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, RecordError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
-from narrows.render.words import counted
 from narrows.runs.run import Engine, Queues, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.source import read
@@ -427,4 +426,6 @@ def remy(file: str, out: str) -> None:
         raise NarrowsError(f"{name_of(file)}: {reason(error)}") from error
     text, rules = _core.remy_from_dna(dna, name_of(file))
     output.write(out, text)
+    from narrows.render.words import counted  # noqa: PLC0415
+
     echo(f'{counted(rules, "rule")}; cc = {{ kind = "remy", tree = "{name_of(out)}" }}')

@@ -39,8 +39,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _KEPT = tuple(
     map(ipaddress.ip_network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "::/127", "ff00::/8"))
 )
-"""Blocks whose addresses belong to no single host and have no pseudonyms: this network, loopback,
-multicast, and the reserved block with the broadcast address (RFC 6890, RFC 4291)."""
+"""Blocks whose addresses belong to no single host (RFC 6890, RFC 4291): this network, loopback,
+multicast, and the reserved block with the broadcast address. They have no pseudonyms."""
 
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 """IPv4 addresses as IPv6 addresses (RFC 4291, section 2.5.5.2)."""

@@ -75,15 +75,20 @@ interface RowProps {
   fallback: string;
   options?: string[] | undefined;
   slider?: Slider | undefined;
-  set: (value: string | null, merge: boolean) => void;
+  /** The text of the scenario. */
+  source: string;
+  /** Sets the value, and returns the new text of the scenario. */
+  set: (value: string | null, merge: boolean) => string;
 }
 
 /** A key with its label, its explanation and its control. */
 function Row(p: RowProps): JSX.Element {
   const id = `c-${p.section || "top"}-${p.index}-${p.name}`.replaceAll(".", "-");
   const text = shown(p.value);
-  const commit = (value: string, merge = false): void =>
+  const commit = (value: string, merge = false): string =>
     p.set(value.trim() === "" ? null : written(value), merge);
+  // Typed text remains while other parts of the page change, and until the engine has checked it.
+  const [typed, setTyped] = useState<{ of: string; source: string; value: string } | null>(null);
   // During a drag, the slider is ahead of the scenario that the engine has checked.
   const [draft, setDraft] = useState<{ of: string; at: number } | null>(null);
   const number = p.slider?.read(text || p.fallback) ?? null;
@@ -114,8 +119,13 @@ function Row(p: RowProps): JSX.Element {
           {p.options.map((option) => <option key={option} value={option}>{option}</option>)}
         </select>
       ) : (
-        <input id={id} type="text" spellcheck={false} value={text} placeholder={p.fallback} aria-description={p.help}
-          onChange={(e) => commit(e.currentTarget.value)} />
+        <input id={id} type="text" spellcheck={false} placeholder={p.fallback} aria-description={p.help}
+          value={typed?.of === text && typed.source === p.source ? typed.value : text}
+          onInput={(e) => setTyped({ of: text, source: p.source, value: e.currentTarget.value })}
+          onChange={(e) => {
+            const { value } = e.currentTarget;
+            setTyped({ of: text, source: commit(value), value });
+          }} />
       )}
     </div>
   );
@@ -175,6 +185,12 @@ function begun(name: string, value: string | null, rate_mbit: number): string | 
   return `{ kind = ${value}, ${[...rates, ...needs.sizes.map((key) => `${key} = "50kB"`)].join(", ")} }`;
 }
 
+/** Changes the text of the scenario, and returns the new text. */
+function changed(p: Props, next: string, merge: boolean): string {
+  p.change(next, merge);
+  return next;
+}
+
 /** The parameters of the model that a key names. */
 function Parameters(p: SectionProps & { name: string }): JSX.Element | null {
   const value = p.values[p.name];
@@ -182,11 +198,12 @@ function Parameters(p: SectionProps & { name: string }): JSX.Element | null {
   const model = models(p.catalogue, p.name)?.find((m) => m.name === kind);
   if (!model || model.params.length === 0) return null;
   const table = typeof value === "string" ? { kind: value } : object(value);
-  const set = (param: Param, to: string | null, merge: boolean): void => {
-    const entries = Object.entries(table).filter(([k]) => k !== param.name).map(([k, v]) => `${k} = ${inline(v)}`);
+  const set = (param: Param, to: string | null, merge: boolean): string => {
+    const others = Object.entries(table).filter(([k]) => k !== "kind" && k !== param.name);
+    const entries = [`kind = ${quote(String(kind))}`, ...others.map(([k, v]) => `${k} = ${inline(v)}`)];
     if (to !== null) entries.push(`${param.name} = ${to}`);
     const only = entries.length === 1 ? quote(String(kind)) : `{ ${entries.join(", ")} }`;
-    p.change(setKey(p.text, p.section, p.index, p.name, only), merge);
+    return changed(p, setKey(p.text, p.section, p.index, p.name, only), merge);
   };
   return (
     <details class="more">
@@ -195,7 +212,7 @@ function Parameters(p: SectionProps & { name: string }): JSX.Element | null {
         <Row key={param.name} section={`${p.section}.${p.name}`} index={p.index} name={param.name} label={param.name}
           help={`${param.help} (${param.source})`} value={table[param.name]} fallback={shown(param.default)}
           options={param.kind === "bool" ? ["true", "false"] : param.kind === "word" ? param.words : undefined}
-          set={(to, merge) => set(param, to, merge)} />
+          source={p.text} set={(to, merge) => set(param, to, merge)} />
       ))}
     </details>
   );
@@ -214,7 +231,8 @@ function Keys(p: SectionProps): JSX.Element {
           help={`${key.help}. ${key.range ? `Values: ${key.range}.` : ""}`}
           value={choices && kind ? kind : value} fallback={key.default} options={choices}
           slider={p.keys === "host" ? undefined : SLIDERS[key.name]}
-          set={(to, merge) => p.change(setKey(p.text, p.section, p.index, key.name,
+          source={p.text}
+          set={(to, merge) => changed(p, setKey(p.text, p.section, p.index, key.name,
             begun(key.name, to, p.description.path.rate_mbit)), merge)} />
         {choices && <Parameters {...p} name={key.name} />}
       </div>

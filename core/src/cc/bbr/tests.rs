@@ -3,7 +3,7 @@
 
 use super::bandwidth::Bw;
 use super::{Bbr, Mode, PARAMS};
-use crate::cc::{Ack, CongestionControl, Delivery, Host, RateSample, Sent, Start, Window};
+use crate::cc::{Ack, CongestionControl, Delivery, Host, RateSample, Sent, Start, Totals, Window};
 use crate::kernel::Kernel;
 use crate::param::Params;
 use crate::units::{Rate, Span, Time};
@@ -106,5 +106,143 @@ fn any_ack_ended_a_restart_before_4_17() {
     assert_eq!(
         [Kernel::published(4, 16), Kernel::published(4, 17)].map(restarting),
         [(false, false), (true, false)]
+    );
+}
+
+/// Two intervals of 16 rounds in which a third of the packets is lost. Afterwards the flow uses the
+/// policed rate: its gain is 1 since 4.16, and that of its phase before.
+#[test]
+fn a_policed_rate_has_gain_1_since_4_16() {
+    let gain = |kernel| {
+        let (mut bbr, _) = bbr(kernel);
+        bbr.mode = Mode::ProbeBw;
+        let mut totals = Totals::default();
+        // Until the policed rate is known.
+        for round in 1.. {
+            if bbr.policer.rate().is_some() {
+                break;
+            }
+            assert!(round < 100);
+            totals.delivered = round * 30;
+            totals.lost = round * 15;
+            totals.delivered_at = Time::ZERO + Span::ms(40 + 40 * round);
+            bbr.bandwidth.rounds.start = true;
+            bbr.take_policer(1, false, &totals);
+        }
+        bbr.cycle.gain = 320;
+        bbr.cycle_gain()
+    };
+    assert_eq!(
+        [Kernel::published(4, 15), Kernel::published(4, 16)].map(gain),
+        [320, 256]
+    );
+}
+
+/// The minimum RTT expires, and the next sample is that of an ACK which the receiver may have
+/// delayed.
+#[test]
+fn a_delayed_ack_replaced_the_minimum_rtt_before_4_16() {
+    let least = |kernel| {
+        let (mut bbr, mut w) = bbr(kernel);
+        let delivery = Delivery {
+            rtt: Some(Span::ms(80)),
+            maybe_delayed: true,
+            ..Delivery::default()
+        };
+        bbr.take_min_rtt(&mut w, &Ack::at(Time::ZERO + Span::s(12)), &delivery);
+        bbr.min_rtt.us()
+    };
+    assert_eq!(
+        [Kernel::published(4, 15), Kernel::published(4, 16)].map(least),
+        [Some(80_000), Some(40_000)]
+    );
+}
+
+#[test]
+fn the_end_of_startup_sets_the_threshold_since_4_17() {
+    let threshold = |kernel| {
+        let (mut bbr, mut w) = bbr(kernel);
+        let before = w.ssthresh;
+        bbr.pipe.full = true;
+        bbr.judge_drain(&mut w, &Ack::at(Time::ZERO), &Delivery::default());
+        w.ssthresh != before
+    };
+    assert_eq!(
+        [Kernel::published(4, 16), Kernel::published(4, 17)].map(threshold),
+        [false, true]
+    );
+}
+
+/// ProbeRTT is over when the application writes again after a pause.
+#[test]
+fn a_restart_ends_probe_rtt_since_4_19() {
+    let mode = |kernel| {
+        let (mut bbr, mut w) = bbr(kernel);
+        bbr.pipe.full = true;
+        bbr.mode = Mode::ProbeRtt;
+        let mut ack = Ack::at(Time::ZERO + Span::s(1));
+        ack.in_flight = 4;
+        bbr.take_min_rtt(&mut w, &ack, &Delivery::default());
+        let mut sent = Sent::at(Time::ZERO + Span::s(2));
+        sent.app_limited = true;
+        bbr.on_sent(&mut w, &sent);
+        bbr.mode
+    };
+    assert_eq!(
+        [Kernel::published(4, 18), Kernel::published(4, 19)].map(mode),
+        [Mode::ProbeRtt, Mode::ProbeBw]
+    );
+}
+
+/// 50 packets are in flight, and the next one leaves in 10 ms. At 1000 packets per second, the path
+/// delivers 10 until then.
+#[test]
+fn packets_in_flight_were_those_of_now_before_4_20() {
+    let in_flight = |kernel| {
+        let (mut bbr, _) = bbr(kernel);
+        let sample = RateSample {
+            prior_delivered: 0,
+            delivered: 40,
+            interval: Span::ms(40),
+            app_limited: false,
+        };
+        let delivery = Delivery {
+            sample: Some(sample),
+            ..Delivery::default()
+        };
+        bbr.take_bandwidth(&Ack::at(Time::ZERO), &delivery);
+        bbr.pacing_gain = 256;
+        bbr.in_flight_at_departure(50, Time::ZERO, Time::ZERO + Span::ms(10))
+    };
+    let [before, since] = [Kernel::published(4, 19), Kernel::published(4, 20)].map(in_flight);
+    assert_eq!(before, 50);
+    assert!((40..=41).contains(&since), "{since}");
+}
+
+#[test]
+fn aggregated_acks_enlarge_the_window_since_5_1() {
+    let room = |kernel| {
+        let (mut bbr, w) = bbr(kernel);
+        bbr.pipe.full = true;
+        let mut delivery = Delivery {
+            sample: Some(RateSample {
+                prior_delivered: 0,
+                delivered: 40,
+                interval: Span::ms(40),
+                app_limited: false,
+            }),
+            ..Delivery::default()
+        };
+        bbr.take_bandwidth(&Ack::at(Time::ZERO), &delivery);
+        bbr.aggregation.epoch.restart(Time::ZERO);
+        let mut ack = Ack::at(Time::ZERO);
+        ack.delivered = 8;
+        delivery.totals.delivered_at = Time::ZERO;
+        bbr.take_aggregation(&w, &ack, &delivery);
+        bbr.aggregation_room() > 0
+    };
+    assert_eq!(
+        [Kernel::published(5, 0), Kernel::published(5, 1)].map(room),
+        [false, true]
     );
 }

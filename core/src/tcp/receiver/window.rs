@@ -467,6 +467,12 @@ mod tests {
         assert_eq!(window("linux-6.18"), 3 * 2 * 20);
     }
 
+    #[test]
+    fn the_largest_buffer_has_32_mib_since_6_16() {
+        let most = |minor| Kernel::published(6, minor).receive_buffer().1;
+        assert_eq!([most(15), most(16)], [6 << 20, 32 << 20]);
+    }
+
     /// Linux 6.1.192 and 6.12.117 with `tcp_rmem` "4096 131072 2097152" over 200 ms: 41.9 and 52.2
     /// Mbit/s, windows of 1 MiB and 1.3 MB.
     #[test]

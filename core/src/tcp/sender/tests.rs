@@ -1,14 +1,16 @@
 //! Tests of the sender's rules that depend on the Linux release: behaviour with each rule, and
 //! before it.
 
+use super::input::News;
 use super::output::{Hold, Push};
+use super::pacing::Pacer;
 use super::{Sender, State};
 use crate::cc::reno::Reno;
 use crate::cc::{Ack, CongestionControl, Loss, Sample, Window};
 use crate::kernel::{Kernel, LINUX_4_15, LINUX_6_12};
 use crate::tcp::wire::{AckSegment, Range};
 use crate::tcp::{Config, MSS};
-use crate::units::{Rate, Span, Time};
+use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 
 const WINDOW: u64 = 1 << 20;
@@ -319,4 +321,101 @@ fn two_duplicates_told_nothing() {
     let mut s = sender(LINUX_4_15, 40);
     ack(&mut s, at(80_000), 0, Some(3..5));
     assert_eq!((s.state, s.board.lost_out()), (State::Disorder, 0));
+}
+
+/// A congestion control that requests pacing, on a host that does not pace.
+#[test]
+fn tcp_paces_since_4_13() {
+    #[derive(Clone)]
+    struct Paced;
+    impl CongestionControl for Paced {
+        fn on_ack(&mut self, _w: &mut Window, _ev: &Ack) {}
+        fn on_loss(&mut self, _w: &mut Window, _ev: &Loss) {}
+        fn needs_pacing(&self) -> bool {
+            true
+        }
+        fn fork(&self) -> Box<dyn CongestionControl> {
+            Box::new(self.clone())
+        }
+    }
+    let paces = |kernel| {
+        let cfg = Config {
+            kernel,
+            ..Config::default()
+        };
+        Pacer::new(&cfg, &Paced).on
+    };
+    assert_eq!(
+        [Kernel::published(4, 12), Kernel::published(4, 13)].map(paces),
+        [false, true]
+    );
+}
+
+/// The fourth of ten segments is SACKed on a path with reordering: the reordering window has not
+/// passed for the three before it.
+#[test]
+fn a_timer_detects_losses_since_4_11() {
+    let armed = |kernel| {
+        let mut s = sender(kernel, 40);
+        s.rack.reordering_seen = true;
+        ack(&mut s, at(80_000), 0, Some(3..4));
+        s.timer.is_some_and(|t| t.kind == super::TimerKind::Reorder)
+    };
+    assert_eq!(
+        [Kernel::published(4, 10), Kernel::published(4, 11)].map(armed),
+        [false, true]
+    );
+}
+
+/// An ACK of new data that acknowledges no retransmission, and one of a retransmission.
+#[test]
+fn an_ack_that_advances_is_safe_since_5_11() {
+    let safe = |kernel| {
+        let s = sender(kernel, 40);
+        let new = News {
+            una_advanced: true,
+            ..News::default()
+        };
+        let repaired = News {
+            retrans_acked: true,
+            ..News::default()
+        };
+        [s.safe(&new, 0), s.safe(&new, 1), s.safe(&repaired, 0)]
+    };
+    assert_eq!(safe(Kernel::published(5, 10)), [false, false, true]);
+    assert_eq!(safe(Kernel::published(5, 11)), [true, false, false]);
+}
+
+/// The first write of 256 KiB is in flight, and the send buffer is so small that this exceeds the
+/// limit of memory. Three segments in the middle of a super-packet are SACKed.
+#[test]
+fn memory_limits_the_split_of_super_packets_since_5_2() {
+    let sacked = |kernel| {
+        let cfg = Config {
+            kernel,
+            iw: 300,
+            wmem_default: Bytes::new(512),
+            wmem_max: Bytes::new(512),
+            ..Config::default()
+        };
+        let mut s = Sender::new(cfg.into(), Box::new(Reno), None);
+        s.connect(Time::ZERO, &mut |_| ());
+        let syn_ack = AckSegment {
+            syn: true,
+            window: WINDOW,
+            ..AckSegment::default()
+        };
+        s.on_segment(at(40_000), &syn_ack, &mut |_| ());
+        assert!(
+            s.send_buffer.overfull(&s.board),
+            "{}",
+            s.board.packets_out()
+        );
+        ack(&mut s, at(80_000), 0, Some(110..113));
+        s.board.sacked_out()
+    };
+    assert_eq!(
+        [Kernel::published(5, 1), Kernel::published(5, 2)].map(sacked),
+        [3, 0]
+    );
 }
