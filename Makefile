@@ -67,9 +67,10 @@ $(VENV)/.docs: $(VENV)/.tools python/locked/requirements-docs.txt
 	touch $@
 
 KERNEL ?= 6.12
-# `earlier` is a workspace of its own, with earlier releases for tests of known faults.
+# quiche builds BoringSSL, which needs cmake and a C++ compiler. `earlier` is a workspace of its own, with
+# earlier releases for tests of known faults.
 ADAPTERS ?= quinn noq smoltcp
-adapters: setup ## Build transports of other projects into the package, ADAPTERS [default: quinn noq smoltcp; also earlier], for --plugin NAME
+adapters: setup ## Build transports of other projects into the package, ADAPTERS [default: quinn noq smoltcp; also quiche earlier], for --plugin NAME
 	cd adapters && [ -z '$(filter-out earlier,$(ADAPTERS))' ] || cargo build --locked --release --target-dir $(TARGET)/adapters \
 	  $(patsubst %,--package narrows-%,$(filter-out earlier,$(ADAPTERS)))
 	[ -z '$(filter earlier,$(ADAPTERS))' ] || { cd adapters/earlier && cargo build --locked --release --target-dir $(TARGET)/adapters; }

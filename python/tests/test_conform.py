@@ -38,7 +38,7 @@ MUTANTS = {
 }
 """Each broken Reno of `validation/conform_mutants.py`, and a check that it fails."""
 
-TRANSPORTS = ("quinn:cubic", "noq:cubic", "smoltcp:reno")
+TRANSPORTS = ("quinn:cubic", "noq:cubic", "smoltcp:reno", "quiche:cubic")
 
 
 def check(least: float, most: float) -> Check:
