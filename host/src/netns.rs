@@ -52,7 +52,8 @@ impl Sysctl {
             key: None,
         }
     }
-    fn set(&self) -> Result<(), HostError> {
+    /// Sets it in the namespace of this thread.
+    pub fn set(&self) -> Result<(), HostError> {
         let Sysctl { name, value, key } = self;
         if name.starts_with("ipv6/") && !has_ipv6() {
             // A kernel without IPv6.

@@ -20,7 +20,7 @@
 use crate::emulator::frame::{Frame, HEAD, VNET};
 use crate::emulator::tc_words::{self, Words};
 use crate::error::HostError;
-use crate::netns::in_new_network;
+use crate::netns::{Sysctl, in_new_network};
 use crate::sys;
 use crate::sys::gate::Gate;
 use crate::sys::netlink::{Link, Netlink};
@@ -188,6 +188,13 @@ fn priority(tos: u8) -> i32 {
 impl KernelQueue {
     fn new(words: &Words, mtu: u32) -> Result<KernelQueue, HostError> {
         let failed = HostError::failed("the device of a queue discipline");
+        // Without this, neighbour discovery of the kernel takes places in the discipline.
+        for name in [
+            "ipv6/conf/all/disable_ipv6",
+            "ipv6/conf/default/disable_ipv6",
+        ] {
+            Sysctl::new(name, 1).set()?;
+        }
         let mut gate = Gate::new(DEVICE).map_err(&failed)?;
         let index = sys::interface(c"q0").map_err(&failed)?;
         let mut netlink = Netlink::new().map_err(&failed)?;
