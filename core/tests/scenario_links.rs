@@ -105,6 +105,29 @@ fn sections_that_no_flow_uses_are_noticed() {
 }
 
 #[test]
+fn links_of_other_equal_routes_have_a_notice_of_their_own() {
+    let links: String = [("a", "x", "y"), ("b", "x", "y"), ("c", "y", "x")]
+        .iter()
+        .map(|(name, from, to)| {
+            format!(
+                "[link.{name}]\nrate = \"1Gbit\"\ndelay = \"1ms\"\nfrom = \"{from}\"\nto = \"{to}\"\n"
+            )
+        })
+        .collect();
+    let flow = "[[flow]]\ncc = \"cubic\"\nfrom = \"x\"\nto = \"y\"\n";
+    let s = good(&format!("duration = \"1s\"\n{links}{flow}"));
+    let taken = s.flows[0].route.as_ref().unwrap().forward[0];
+    let other = ["b", "a"][usize::from(taken)];
+    assert_eq!(
+        s.notices(&registry()),
+        [format!(
+            "No flow or probe crosses [link.{other}], although other routes of equal length do. A \
+             hash selects one of the routes between from and to; write route to select one."
+        )]
+    );
+}
+
+#[test]
 fn the_routes_of_a_dense_network_are_found_at_once() {
     // Between 16 layers of four nodes, each node has a link to all nodes of the next layer: there
     // are 4^14 routes of 15 links.

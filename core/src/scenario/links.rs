@@ -20,7 +20,7 @@ use crate::param::Params;
 use crate::rng::Rng;
 use crate::units::{Span, format_span};
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -586,7 +586,7 @@ fn shortest(links: &[LinkPlace], from: &str, to: &str) -> Vec<Vec<u8>> {
         .filter_map(|(link, place)| Some((link, place.from.as_deref()?, place.to.as_deref()?)))
         .collect();
     // Number of links from each node to `to`.
-    let mut distances = alloc::collections::BTreeMap::from([(to, 0)]);
+    let mut distances = BTreeMap::from([(to, 0)]);
     let mut open = VecDeque::from([to]);
     while let Some(node) = open.pop_front() {
         let farther = distances[node] + 1;
@@ -621,6 +621,22 @@ fn shortest(links: &[LinkPlace], from: &str, to: &str) -> Vec<Vec<u8>> {
         }
     }
     routes
+}
+
+/// For each link, whether it is on a shortest route between the ends of these routes, which are given
+/// by their first and last link.
+pub(super) fn on_equal_routes(links: &[LinkPlace], routes: &BTreeSet<(u8, u8)>) -> [bool; 256] {
+    let mut found = [false; 256];
+    for (first, last) in routes {
+        let from = links[usize::from(*first)].from.as_deref();
+        let to = links[usize::from(*last)].to.as_deref();
+        if let (Some(from), Some(to)) = (from, to) {
+            for link in shortest(links, from, to).into_iter().flatten() {
+                found[usize::from(link)] = true;
+            }
+        }
+    }
+    found
 }
 
 /// `[link.NAME]` and `[switch.NAME]`.

@@ -1,6 +1,6 @@
 //! Warnings about a valid scenario that its author may not intend; the run reports them.
 
-use super::{HopSpec, HostSpec, Scenario};
+use super::{HopSpec, HostSpec, Scenario, links};
 use crate::cc::Need;
 use crate::kernel::{Kernel, Rule};
 use crate::metrics::{FRAME_MBIT, SUPER_MBIT};
@@ -11,7 +11,7 @@ use crate::registry::Registry;
 use crate::tcp::EcnNegotiation;
 use crate::tcp::rtt::RTO_MAX;
 use crate::units::{Span, format_span};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -136,13 +136,17 @@ impl Scenario {
                  the host in a flow, or remove it."
             ));
         }
-        let Some(links) = &self.path.links else {
+        let Some(network) = &self.path.links else {
             return told;
         };
         let routes = self.flows.iter().filter_map(|flow| flow.route.as_deref());
         let routes = routes.chain(self.probes.iter().filter_map(|p| p.route.as_deref()));
         let mut crossed = [false; 256];
+        let mut ends_of_routes = BTreeSet::new();
         for route in routes {
+            for links in [&route.forward, &route.back] {
+                ends_of_routes.extend(links.first().copied().zip(links.last().copied()));
+            }
             let later = route.changes.iter().flat_map(|c| [&c.forward, &c.back]);
             for link in [&route.forward, &route.back]
                 .into_iter()
@@ -152,19 +156,29 @@ impl Scenario {
                 crossed[usize::from(*link)] = true;
             }
         }
-        let all = || links.links.iter().zip(crossed);
-        let idle = all().filter(|(_, crossed)| !crossed);
-        let idle: Vec<&str> = idle.map(|(link, _)| link.name.as_str()).collect();
-        if let Some(names) = sections("link", &idle) {
+        let all = || network.links.iter().zip(crossed);
+        let equal = links::on_equal_routes(&network.links, &ends_of_routes);
+        let idle = |selectable: bool| -> Vec<&str> {
+            let idle = all().zip(equal).filter(|((_, crossed), _)| !crossed);
+            let idle = idle.filter(|(_, equal)| *equal == selectable);
+            idle.map(|((link, _), _)| link.name.as_str()).collect()
+        };
+        if let Some(names) = sections("link", &idle(false)) {
             told.push(format!(
                 "No route of a flow or probe crosses {names}; add a route, or remove the link."
+            ));
+        }
+        if let Some(names) = sections("link", &idle(true)) {
+            told.push(format!(
+                "No flow or probe crosses {names}, although other routes of equal length do. A \
+                 hash selects one of the routes between from and to; write route to select one."
             ));
         }
         let ports = |number: usize| {
             let number = u8::try_from(number).ok();
             all().any(|(link, crossed)| crossed && link.switch == number)
         };
-        let switches = links.switches.iter().enumerate();
+        let switches = network.switches.iter().enumerate();
         let switches = switches.filter(|(number, _)| !ports(*number));
         let switches: Vec<&str> = switches.map(|(_, s)| s.name.as_str()).collect();
         if let Some(names) = sections("switch", &switches) {

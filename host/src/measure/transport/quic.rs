@@ -3,12 +3,12 @@
 //!
 //! The client of the measurement opens the connection, and the sender opens one unidirectional
 //! stream. The settings are the defaults of quinn, except for the windows of flow control, the
-//! number of streams, and the idle timeout. Up to [`SEGMENTS`] datagrams leave as one super-packet,
+//! number of streams, and the idle timeout. Up to `SEGMENTS` datagrams leave as one super-packet,
 //! as in the crate `quinn`.
 //!
 //! **Memory.** A receiver reads the data of its stream in any order, so that nothing is stored; the
 //! data is discarded. Only the ranges of bytes that have arrived are kept. A peer with more than
-//! [`MOST_RANGES`] of them loses its connection. A sender writes the same static bytes repeatedly.
+//! `MOST_RANGES` of them loses its connection. A sender writes the same static bytes repeatedly.
 //! An end has one connection. It sends no datagram in reply to one that belongs to no
 //! connection.
 //!
