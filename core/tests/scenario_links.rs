@@ -110,7 +110,8 @@ fn links_of_other_equal_routes_have_a_notice_of_their_own() {
         .iter()
         .map(|(name, from, to)| {
             format!(
-                "[link.{name}]\nrate = \"1Gbit\"\ndelay = \"1ms\"\nfrom = \"{from}\"\nto = \"{to}\"\n"
+                "[link.{name}]\nrate = \"1Gbit\"\ndelay = \"1ms\"\nfrom = \"{from}\"\n\
+                 to = \"{to}\"\n"
             )
         })
         .collect();

@@ -623,8 +623,8 @@ fn shortest(links: &[LinkPlace], from: &str, to: &str) -> Vec<Vec<u8>> {
     routes
 }
 
-/// For each link, whether it is on a shortest route between the ends of these routes, which are given
-/// by their first and last link.
+/// For each link, whether it is on a shortest route between the ends of these routes. A route is
+/// given by its first and last link.
 pub(super) fn on_equal_routes(links: &[LinkPlace], routes: &BTreeSet<(u8, u8)>) -> [bool; 256] {
     let mut found = [false; 256];
     for (first, last) in routes {
