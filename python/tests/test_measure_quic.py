@@ -5,35 +5,29 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import test_measure_udp
 from conftest import NARROWS
 from test_live import HOST, ready
 from test_measure_far_end import FarEnd
+from test_measure_udp import QUICK
 from test_serve import far_end, memory_kb
 from test_serve_limits import TOKEN, frame, session, told
 from test_shell import shell
 
 from narrows import files
 
-QUICK = ("--duration", "2s", "--idle", "500ms", "--no-history", "--no-model")
+measure = partial(test_measure_udp.measure, transport="quic")
 OPENING = 64
 """Length of the datagram that opens a stream."""
-
-
-def measure(port: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Measures the path to a server on this machine."""
-    command = [NARROWS, "measure", "127.0.0.1", "--port", str(port), "--transport", "quic", *QUICK]
-    return subprocess.run(
-        [*command, *words], capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 @pytest.mark.parametrize("test", ["tcp_down", "tcp_up"])

@@ -24,11 +24,11 @@ def far() -> Iterator[int]:
         yield port
 
 
-def measure(port: int, *words: str) -> subprocess.CompletedProcess[str]:
+def measure(port: int, *words: str, transport: str = "udp") -> subprocess.CompletedProcess[str]:
     """Measures the path to a server on this machine."""
-    command = [NARROWS, "measure", "127.0.0.1", "--port", str(port), "--transport", "udp", *QUICK]
+    command = [NARROWS, "measure", "127.0.0.1", "--port", str(port), "--transport", transport]
     return subprocess.run(
-        [*command, *words], capture_output=True, text=True, check=False, timeout=60
+        [*command, *QUICK, *words], capture_output=True, text=True, check=False, timeout=60
     )
 
 

@@ -504,28 +504,8 @@ def test_a_destination_of_ipv6() -> None:
         for prefix in ("2001:db8::/32", "default")
     )
     assert new == ["2001:db8::/32", "via", "fe80::1", "dev", "ens18", "congctl", "bbr"]
-    assert before == [
-        "default",
-        "via",
-        "fe80::1",
-        "dev",
-        "ens18",
-        "metric",
-        "1024",
-        "pref",
-        "medium",
-    ]
-    assert after == [
-        "default",
-        "via",
-        "fe80::1",
-        "dev",
-        "ens18",
-        "metric",
-        "1024",
-        "congctl",
-        "bbr",
-    ]
+    assert " ".join(before) == "default via fe80::1 dev ens18 metric 1024 pref medium"
+    assert " ".join(after) == "default via fe80::1 dev ens18 metric 1024 congctl bbr"
     text = " ".join(" ".join(lines(whole)).split())
     assert "ip -6 route replace 2001:db8::/32 via fe80::1 dev ens18 congctl bbr" in text
 
