@@ -375,8 +375,7 @@ def markdown(found: Found) -> str:
         "",
         "This page compares the simulator (`sim`) with the TCP of a Linux kernel in virtual time.",
         "It also compares it with live runs of the TCP of a host (`live`). `make agree` runs the",
-        "scenarios of",
-        "[validation/agreement.toml](../../validation/agreement.toml) and writes the page.",
+        "scenarios of [agreement.toml](../../validation/agreement.toml) and writes the page.",
         "",
         "| | linux | live |",
         "|---|---|---|",
@@ -406,7 +405,8 @@ def markdown(found: Found) -> str:
         absent = [name for name in rows if name not in found.rows(store.engine)]
         if absent:
             told = f"**Not measured with `{store.engine}`: {len(absent)} of {len(rows)}**: "
-            lines += [*textwrap.wrap(f"{told}{', '.join(absent)}.", 100), ""]
+            told += f"{', '.join(absent)}."
+            lines += [*textwrap.wrap(told, 100, break_on_hyphens=False), ""]
     heads = ("engines", "agreed", "disagreed", "undecided", "negative controls rejected")
     lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for pair in found.pairs:

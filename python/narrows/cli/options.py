@@ -40,7 +40,7 @@ class Number(click.FloatRange):
         """The number; raises an error for other values."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail("is no finite number", param, ctx)
+            self.fail("is not a finite number", param, ctx)
         return number
 
 

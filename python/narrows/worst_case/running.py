@@ -148,7 +148,7 @@ def find_worst_case(
         into: The directory of the results, from which an interrupted search continues.
 
     Returns:
-        The result. Its function `json` has the keys of `narrows worst-case --json`.
+        The result. Its method `json` returns the keys of `narrows worst-case --json`.
 
     Raises:
         ScenarioError: If the scenario or a value of a key is not valid.
