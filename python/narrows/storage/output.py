@@ -124,6 +124,8 @@ def check_folder(folder: str | PathLike[str], option: str = "") -> None:
         OutputError: If nothing can be written there.
     """
     try:
+        if os.path.lexists(folder) and not Path(folder).is_dir():
+            raise OutputError(f"{name_of(folder)}: is not a directory; write another name")
         check(folder)
         _probe(folder)
     except OutputError as error:
