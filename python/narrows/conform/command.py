@@ -124,7 +124,13 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
         raise NarrowsError("--report: a pair of programs has no report page; omit --report")
     names = None if only is None else separated("--only", only)
     known = {check.name for check in checks(suite)}
-    for unknown in set(names or ()) - known:
+    for unknown in [name for name in names or () if name not in known]:
+        elsewhere = next((check for check in checks("all") if check.name == unknown), None)
+        if elsewhere is not None:
+            raise NarrowsError(
+                f"--only {unknown}: this check is not in suite {suite}; write --suite "
+                f"{elsewhere.suite}"
+            )
         raise NarrowsError(f"--only {unknown}: no such check; known: {', '.join(sorted(known))}")
     with ProgressBar(quiet=as_json, of="simulations") as bar:
         found = running.conform(of, suite, seed=seed, seeds=seeds, only=names, progress=bar)
