@@ -61,6 +61,7 @@ class AskedJson(TypedDict, total=False):
     pacing_mbit: float | None
     max_data_bytes: float | None
     transport: str | None
+    pacer: str | None
     flows_left_out: int | None
 
 
