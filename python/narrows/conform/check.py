@@ -99,8 +99,10 @@ class Check:
         )
 
     def _undecided(self, values: Sequence[float]) -> str:
-        """The reason for an interval that contains a limit, with the number of seeds at which it
-        would no longer contain one, if mean and standard deviation remained the same.
+        """The reason: the interval contains a limit, and how many seeds would decide the check.
+
+        With this number of seeds, the interval contains no limit if mean and standard deviation
+        remain the same.
         """
         mean, error = statistics.fmean(values), statistics.stdev(values)
         distance = min(abs(mean - self.least), abs(mean - self.most))
