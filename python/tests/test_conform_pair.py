@@ -119,6 +119,11 @@ def test_each_check_names_a_quantity_of_the_path_or_a_reason() -> None:
         (["cubic", "--engine", "linux"], "--engine: a pair of programs needs both"),
         (["cubic", "--server", "x", "--client", "y"], "cubic: excluded by --server and --client"),
         (["--server", "x", "--client", "y", "--report", "it.html"], "omit --report"),
+        (
+            ["--server", "x", "--client", "y", "--engine", "linux", "--kernel", "nosuch"],
+            "--kernel nosuch: this kernel is not built",
+        ),
+        (["cubic", "--junit", "/proc/it.xml"], "/proc/it.xml: no file can be created in /proc"),
     ],
 )
 def test_contradictory_arguments_name_the_remedy(

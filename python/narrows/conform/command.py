@@ -28,6 +28,7 @@ from narrows.registry import check_cc
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
+from narrows.runs.engines import choose
 from narrows.storage import output
 
 
@@ -168,7 +169,8 @@ def _target(
             )
         operating_system.require_linux("narrows conform --server")
         need_linux(engine or "live", kernel=kernel)
-        return pair(server, client, rules, engine or "live", kernel)
+        chosen = choose("linux" if engine == "linux" else "live", kernel)
+        return pair(server, client, rules, chosen.name, chosen.kernel)
     programs = {"--server": server, "--client": client, "--engine": engine, "--kernel": kernel}
     given = next((option for option, value in programs.items() if value is not None), None)
     if given is not None:
