@@ -79,6 +79,24 @@ def test_it_is_one_small_file(host: list[str]) -> None:
     assert told.stdout.startswith("narrows-host ")
 
 
+@pytest.mark.parametrize("transport", ["quic", "udp"])
+def test_transports_that_it_lacks_are_refused_with_the_remedy(
+    host: list[str], serving: int, transport: str
+) -> None:
+    words = ["measure", "127.0.0.1", "--port", str(serving), "--test", "tcp_down", "--transport"]
+    own = subprocess.run([*host, *words, transport], capture_output=True, text=True, check=False)
+    assert own.returncode == 2
+    assert f"--transport {transport}: this narrows-host was built without it" in own.stderr
+    assert "use the narrows-host of a wheel or of `make setup`" in own.stderr
+
+    from narrows.host.live import HOST  # noqa: PLC0415 - it needs the package with this program
+
+    far = subprocess.run([HOST, *words, transport], capture_output=True, text=True, check=False)
+    assert far.returncode == 2
+    assert f"does not have --transport {transport}" in far.stderr
+    assert "a small build" in far.stderr
+
+
 def test_it_serves_pings_and_response_times(serving: int) -> None:
     from narrows.host.live import HOST  # noqa: PLC0415 - it needs the package with this program
 
