@@ -117,6 +117,8 @@ ROUTER_TARGET ?= $(STATIC_TARGET)
 ROUTER_RUSTC  ?= rustc
 ROUTER := $(TARGET)/$(ROUTER_TARGET)/small/narrows-host
 HAS_STD = [ -d "$$($(ROUTER_RUSTC) --print sysroot)/lib/rustlib/$(ROUTER_TARGET)/lib" ]
+# Without musl-tools, the compiler of the host compiles the C of ring, which uses no library.
+export CC_x86_64_unknown_linux_musl ?= $(or $(shell command -v x86_64-linux-musl-gcc || command -v musl-gcc),gcc)
 # Debian's cross compilers: gcc-aarch64-linux-gnu, gcc-arm-linux-gnueabihf, gcc-mips-linux-gnu, gcc-mipsel-linux-gnu.
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER    ?= aarch64-linux-gnu-gcc
 export CC_aarch64_unknown_linux_musl                     ?= aarch64-linux-gnu-gcc
