@@ -455,7 +455,8 @@ def test_a_shell_has_streams_an_exit_code_and_an_overlay(tmp_path: Path) -> None
 def test_fq_of_the_kernel_paces_by_departure_times(tmp_path: Path) -> None:
     if shutil.which("tc") is None:
         pytest.skip("tc is not installed")
-    path = written(tmp_path, line('"fifo"', path='buffer = "1bdp"') + '[host]\npacing = "fq"\n')
+    both = 'buffer = "1bdp"\n[path.reverse]\nrate = "20Mbit"\nbuffer = "1bdp"'
+    path = written(tmp_path, line('"fifo"', path=both) + '[host]\npacing = "fq"\n')
     throttled, goodput = {}, {}
     for pacer in ("timer", "txtime"):
         measure = (
