@@ -424,6 +424,24 @@ def test_files_are_added_with_pseudonyms(stored: Path, command: Cli, tmp_path: P
     assert len(history.rows()) == 4
 
 
+def test_a_measurement_gets_pseudonyms_once(stored: Path, command: Cli, tmp_path: Path) -> None:
+    plain, public, again = (tmp_path / name for name in ("m.json", "public.json", "again.json"))
+    foreign = measurement("flent on host0.example", "host0.example", "2026-01-01T00:00:00Z")
+    plain.write_text(foreign.text())
+    for one, other in ((plain, public), (public, again)):
+        assert command("convert", one, other, "--anonymize").returncode == 0
+    assert public.read_bytes() == again.read_bytes()
+    assert json.loads(public.read_text())["anonymized"] is True
+    for file in (plain, public):
+        assert command("history", "--add", file).returncode == 0
+    done = command("history", "--anonymize", "--json")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "host0.example" not in done.stdout
+    assert len({(row["id"], row["host"]) for row in found[:2]}) == 1
+    # The same host without and with a name in the identifier.
+    assert found[0]["host"] == found[-1]["host"]
+
+
 def test_old_measurements_are_forgotten_at_the_next_one(
     stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
