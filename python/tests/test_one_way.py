@@ -125,6 +125,17 @@ def test_messages_replace_datagrams_where_udp_is_blocked() -> None:
     assert "All 50 requests were answered." in done.stdout
 
 
+@pytest.mark.parametrize("rule", ["prohibit", "unreachable"])
+def test_messages_replace_datagrams_that_a_firewall_rejects(rule: str) -> None:
+    ready()
+    blocked = f"ip rule add ipproto udp dport 5201 {rule} && exec {NARROWS}"
+    command = ["sh", "-c", f"{blocked} latency far --count 50 --interval 20ms"]
+    done = shell("--rate", "20Mbit", "--rtt", "40ms", "--far", f"{HOST} serve", command=command)
+    assert done.returncode == 0, done.stderr
+    assert "The host does not reply over UDP on port 5201" in done.stdout
+    assert "All 50 requests were answered." in done.stdout
+
+
 def test_the_end_of_a_session_keeps_the_results() -> None:
     port = free_port()
     serve = [HOST, "serve", "--port", str(port), "--bind", "127.0.0.1"]
