@@ -65,8 +65,8 @@ def blocks(capture: bytes, cut: Cut | None = None) -> Iterator[tuple[str, int, b
         cut: Called if the last block is incomplete; None makes such a block an error.
 
     Raises:
-        ValueError: If a block is damaged, or if there are several sections.
-        struct.error: If the file ends within its first block, or within a block without `cut`.
+        ValueError: If a block is damaged or incomplete, or if there are several sections.
+        struct.error: If the file ends within its head.
     """
     if capture[:4] in _PCAP:
         yield from _pcap(capture, cut)

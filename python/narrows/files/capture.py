@@ -72,10 +72,10 @@ def anonymize(
                 at, high, low, kept_len, length = struct.unpack_from(f"{order}IIIII", body)
                 options = _options(order, body[20 + (kept_len + 3) // 4 * 4 :], {_FLAGS})
                 data = body[20 : 20 + kept_len]
-                out.append(_found((at, high, low), length, data, links[at], by, options))
+                out.append(_found((at, high, low), length, data, links[at], by=by, options=options))
             elif kind == SIMPLE:
                 (length,) = struct.unpack_from(f"{order}I", body)
-                out.append(_found((0, 0, 0), length, body[4 : 4 + length], links[0], by))
+                out.append(_found((0, 0, 0), length, body[4 : 4 + length], links[0], by=by))
     except (struct.error, IndexError, ValueError) as error:
         # The texts of other errors name parts of this program, not of the file.
         why = f" ({error})" if type(error) is ValueError else ""
@@ -91,6 +91,7 @@ def _found(
     length: int,
     data: bytes,
     link: int,
+    *,
     by: Anonymizer,
     options: bytes = b"",
 ) -> bytes:

@@ -29,17 +29,18 @@ from narrows.storage.anonymous import Anonymizer, key
     "target",
     metavar="TO",
     type=output.File(),
-    help="File ending in .json, .flent.gz, .csv, .jsonl, .hlog (HdrHistogram) or .parquet",
+    help="File ending in .json, .flent.gz, .csv, .jsonl, .hlog (HdrHistogram) or .parquet; "
+    "for a capture .pcapng",
 )
 @anonymize_option
 def convert(source: str, target: str, anonymize: bool) -> None:
     """Convert a measurement to another file format.
 
     With --anonymize, FROM may be a capture (pcap or pcapng). TO is then a capture in the format
-    pcapng that has only the headers of IP and transport. In all files of this user, a host has the same pseudonym; the secret key of
-    the pseudonyms is narrows/anonymize.key under $XDG_DATA_HOME (~/.local/share if it is not set).
-    An attacker whose packets with known addresses are in a published capture can recognise these
-    packets, and thereby the pseudonyms of the addresses.
+    pcapng that has only the headers of IP and transport. In all files of this user, a host has the
+    same pseudonym; the secret key of the pseudonyms is narrows/anonymize.key under $XDG_DATA_HOME
+    (~/.local/share if it is not set). An attacker whose packets with known addresses are in a
+    published capture can recognise these packets, and thereby the pseudonyms of the addresses.
     """
     if target.endswith(".pcapng"):
         _capture(source, target, anonymize=anonymize)

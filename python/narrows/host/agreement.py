@@ -141,8 +141,8 @@ class Subject:
         name: Its name; with `text`, the name of its file.
         toml: Its text with the `[host]` of a kernel.
         tree: The same as nested tables.
-        text: The text of its file, which the engines `linux` and `live` run, so that their errors
-            have the lines of the file; None for a scenario without a file.
+        text: The text of its file; None for a scenario without a file. The engines `linux` and
+            `live` run it, so that their errors have the lines of the file.
     """
 
     name: str
@@ -183,8 +183,8 @@ def of_tree(tree: JsonObject, name: str, on: Machine, text: str | None = None) -
 
 
 def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> tuple[JsonObject, str]:
-    """The scenario of a file, checked for the engines of `on`: nested tables, in which names of
-    files are absolute, and the text of the file.
+    """The scenario of a file as nested tables and as text, checked for the engines of `on`. In the
+    tables, names of files are absolute.
 
     Raises:
         NarrowsError: If the scenario cannot be read, is invalid, or is not supported.
