@@ -300,6 +300,14 @@ def test_a_capture_that_ends_within_a_packet_is_anonymized_up_to_it(
         assert len(list(captured(public.read_bytes()))) == (1 if less else 2)
 
 
+def test_the_format_of_a_written_capture_is_named(command: Cli, tmp_path: Path) -> None:
+    made = tmp_path / "a.pcap"
+    made.write_bytes(in_pcap(101, DATAGRAM))
+    done = command("convert", made, tmp_path / "b.pcap", "--anonymize")
+    assert done.returncode == 2
+    assert f"write {tmp_path / 'b'}.pcapng" in done.stderr
+
+
 def test_a_header_that_is_too_short_keeps_no_payload() -> None:
     damaged = bytes([0x40]) + DATAGRAM[1:]
     assert b"secret" not in capture.anonymize(in_pcap(101, damaged), ONE)

@@ -45,6 +45,9 @@ def convert(source: str, target: str, anonymize: bool) -> None:
     if target.endswith(".pcapng"):
         _capture(source, target, anonymize=anonymize)
         return
+    bare, _, suffix = target.rpartition(".")
+    if suffix in {"pcap", "cap"}:
+        raise NarrowsError(f"{target}: a capture is written as .pcapng; write {bare}.pcapng")
     writer_of(target)
     measured = files.read(source)
     files.write(measured.anonymous() if anonymize else measured, target)
