@@ -124,9 +124,9 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER     ?= aarch64-linux-gnu-gc
 export CARGO_TARGET_ARMV7_UNKNOWN_LINUX_GNUEABIHF_LINKER ?= arm-linux-gnueabihf-gcc
 # MIPS without a floating-point unit: packaging/mips/libc builds its C library.
 MUSL := $(TARGET)/musl
-export CARGO_TARGET_MIPS_UNKNOWN_LINUX_MUSL_LINKER       ?= $(MUSL)/mips-unknown-linux-musl/link
+export CARGO_TARGET_MIPS_UNKNOWN_LINUX_MUSL_LINKER       ?= $(MUSL)/mips-unknown-linux-musl/static-gcc
 export CC_mips_unknown_linux_musl                        ?= $(MUSL)/mips-unknown-linux-musl/cc
-export CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER     ?= $(MUSL)/mipsel-unknown-linux-musl/link
+export CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER     ?= $(MUSL)/mipsel-unknown-linux-musl/static-gcc
 export CC_mipsel_unknown_linux_musl                      ?= $(MUSL)/mipsel-unknown-linux-musl/cc
 $(MUSL)/%/.complete: packaging/mips/libc
 	packaging/mips/libc $* $(@D) $(ROUTER_RUSTC)
