@@ -336,7 +336,7 @@ try-wheel: setup ## Install the wheel where nothing but Python is, and run a sce
 # Cargo's own check: each crate is built from its archive, as if the crates before it were published.
 crates: ## Build each crate to publish from its archive; needs cargo 1.90
 	cargo package --quiet --locked --target-dir $(TARGET)/crates $(PUBLISHED)
-	! tar tzf $(TARGET)/crates/package/narrows-core-*.crate | grep /tests/
+	! tar tzf $(TARGET)/crates/package/narrows-core-*.crate | grep '^[^/]*/tests/'
 
 try-sdist: sdist ## Build and install the source distribution in an empty environment; needs Rust
 	rm -rf $(TARGET)/try-sdist && $(BIN)/python -m venv $(TARGET)/try-sdist
