@@ -45,7 +45,7 @@ use crate::prefetch::{load, prefetch};
 use inbox::{Arrivals, Inbox};
 use narrows_core::engine::Network;
 use narrows_core::net::lookahead::Lookahead as _;
-use narrows_core::net::{FAR, NEAR, Network as _, Port};
+use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::prefetch::Prefetch as _;
 use narrows_core::units::{Span, Time};
 pub(crate) use outbox::Outbox;
@@ -159,7 +159,9 @@ pub(crate) fn outbox(datapath: &mut Datapath, act: impl FnOnce(&mut Outbox)) {
 /// Passes the packets in the outbox to the path at `port`.
 fn send(datapath: &mut Datapath, port: Port) {
     if let Some((path, outbox)) = datapath.network.with_outbox() {
-        outbox.drain(|at, packet| path.push(at, port, packet, &mut datapath.observer));
+        outbox.drain(|at, burst| {
+            path.push_burst(at, port, burst.iter().copied(), &mut datapath.observer);
+        });
     }
 }
 
