@@ -427,7 +427,7 @@ impl Sender {
                 times.last_acked = Some(run.last.sent_us);
                 reordered_from = reordered_from.min(run.first_seq);
                 news.original_delivered |= run.first_end <= self.high_seq;
-                let (last, number) = (&run.last, first + u64::from(packets) - 1);
+                let (last, number) = (run.last, first + u64::from(packets) - 1);
                 times.delivered(last, number);
                 self.rack
                     .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);

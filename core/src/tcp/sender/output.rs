@@ -15,7 +15,7 @@ use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::packet::Congestion;
 use crate::tcp::flight::Flight;
-use crate::tcp::scoreboard::{GLUED, PUSHED};
+use crate::tcp::scoreboard::{GLUED, PUSHED, Seg};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
 use crate::units::Rate;
@@ -83,11 +83,7 @@ impl Sender {
     /// Number of segments in one burst.
     pub(super) fn burst_segments(&self) -> u32 {
         if !self.cfg.autosize {
-            return self
-                .cfg
-                .gso
-                .segments(self.board.options.mss())
-                .min(self.w.max_burst);
+            return self.gso_segments.min(self.w.max_burst);
         }
         let mut bytes = (self.pacing.as_bit() / 8) >> self.cfg.pacing_shift;
         let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
@@ -97,7 +93,7 @@ impl Sender {
         }
         (self.board.options.full_segments(bytes.min(gso.payload())) as u32)
             .max(self.w.min_burst)
-            .min(gso.segments(self.board.options.mss()).min(self.w.max_burst))
+            .min(self.gso_segments.min(self.w.max_burst))
     }
 
     /// Sends new data; returns whether any left.
@@ -289,10 +285,12 @@ impl Sender {
         if !down {
             self.let_out(now, bytes, ends_write, wire);
         }
+        let record = Seg::sent(sent_us, &snapshot);
+        let full = self.full();
         let mut left = bytes;
         let mut sent = 0;
         while left > 0 {
-            let len = left.min(self.full());
+            let len = left.min(full);
             left -= len;
             sent += 1;
             let flags = match (left > 0, ends_write) {
@@ -300,7 +298,7 @@ impl Sender {
                 (false, true) => PUSHED,
                 (false, false) => 0,
             };
-            self.board.push(len as u32, sent_us, &snapshot, flags);
+            self.board.push(len as u32, &record, flags);
             if self.flights.is_some() {
                 self.note_flight(self.board.numbers().end - 1);
             }

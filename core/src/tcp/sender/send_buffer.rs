@@ -252,9 +252,7 @@ impl Sender {
                 return;
             }
             let half = self.board.options.full_segments(self.max_window / 2);
-            let goal = u64::from(self.cfg.gso.segments(self.board.options.mss()))
-                .min(half)
-                .max(1);
+            let goal = u64::from(self.gso_segments).min(half).max(1);
             self.write_once(now, left.min(WRITE), goal * self.full(), wire);
         }
     }

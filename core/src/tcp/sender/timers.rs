@@ -25,16 +25,11 @@ impl Sender {
     /// Arms the timer to fire in `ticks`, at the next boundary of the timer wheel.
     pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
         let tick = self.ticks.at(now);
-        let ticks = ticks.min(self.longest_timeout());
+        let ticks = ticks.min(self.longest_ticks);
         self.timer = Some(Timer {
             kind,
             fires: self.ticks.fires(tick, tick + ticks),
         });
-    }
-
-    /// The longest timeout, in ticks.
-    pub(super) fn longest_timeout(&self) -> u64 {
-        self.ticks.from_us(self.cfg.longest_timeout().as_us())
     }
 
     /// Time until the retransmission timeout of the first segment, counted from its last
@@ -257,7 +252,7 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
     fn back_off(&mut self) {
-        self.rto_ticks = (self.rto_ticks * 2).min(self.longest_timeout());
+        self.rto_ticks = (self.rto_ticks * 2).min(self.longest_ticks);
     }
 
     /// Enters Loss: marks segments lost, and sets the window to one packet more than those in
