@@ -54,7 +54,7 @@ use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::Ip;
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::transport::{HEADERS, Shape, TIMESTAMPS, TcpOptions};
+use narrows_core::transport::{HEADERS, MSS, Shape, TIMESTAMPS, TcpOptions};
 use narrows_core::units::{Bytes, Span, Time};
 pub(crate) use payloads::Payloads;
 
@@ -115,7 +115,8 @@ const SOURCE: u8 = 1 << 7;
 /// The fields that are equal in all packets of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Label {
-    dscp: u8,
+    /// The DSCP, in the bits of `class`.
+    class: u8,
     host: u8,
     ip: Ip,
 }
@@ -125,7 +126,7 @@ impl Label {
     /// the address of the host.
     pub fn new(dscp: u8, host: u8, translated: bool, ip: Ip) -> Label {
         Label {
-            dscp,
+            class: dscp << DSCP,
             ip,
             host: host & NUMBER | if translated { TRANSLATED } else { 0 },
         }
@@ -149,24 +150,17 @@ impl Packet {
     /// A data packet with a segment of `flow`.
     #[inline]
     pub fn data(flow: u32, segment: &Segment) -> Packet {
-        let flag = |set, bit| if set { bit } else { 0 };
-        let flags = flag(segment.syn, SYN)
-            | flag(segment.psh, PSH)
-            | flag(segment.joined, JOINED)
-            | flag(segment.cwr, CWR)
+        let flags = u8::from(segment.syn) * SYN
+            | u8::from(segment.psh) * PSH
+            | u8::from(segment.joined) * JOINED
+            | u8::from(segment.cwr) * CWR
             | ecn_bits(segment.ecn);
         debug_assert!(segment.len <= u32::from(u16::MAX));
-        let (seq, word, tsecr, bytes) = (
-            segment.seq | shape(segment.options),
-            segment.tsval | option(segment.options),
-            segment.tsecr,
-            segment.len as u16,
-        );
         Packet {
-            seq,
-            word,
-            tsecr,
-            bytes,
+            seq: segment.seq | shape(segment.options),
+            word: segment.tsval | option(segment.options),
+            tsecr: segment.tsecr,
+            bytes: segment.len as u16,
             flags,
             ..Packet::blank(flow, Kind::Data)
         }
@@ -266,10 +260,11 @@ impl Packet {
     /// This new packet with the label of its flow, sent from the port `from`.
     #[inline]
     pub fn labelled(self, label: Label, from: Port) -> Packet {
-        let host = label.host | if from == FAR { SOURCE } else { 0 };
+        let host = label.host | u8::from(from == FAR) * SOURCE;
         let packet = Packet {
-            entered: self.entered & !(0xff << HOST) | u64::from(host) << HOST,
-            ..self.of_class(label.dscp)
+            entered: u64::from(host) << HOST,
+            class: self.class & 0b11 | label.class,
+            ..self
         };
         match label.ip {
             Ip::V4 => packet,
@@ -338,11 +333,16 @@ impl Packet {
         self.flags = self.flags & !CWR | JOINED;
         Some(first)
     }
-    /// The size of data with IPv6 headers.
-    fn size_over_ipv6(&self) -> Bytes {
+    /// The size of any data.
+    #[cold]
+    fn size_of_data(&self) -> Bytes {
+        let v4 = self.segment().size();
+        if self.word & SIX == 0 {
+            return v4;
+        }
         let packets = u64::from(self.bytes).div_ceil(u64::from(self.options().payload()));
         let longer = u64::from(Ip::V6.beyond_v4());
-        self.segment().size() + Bytes::new(longer * packets.max(1))
+        v4 + Bytes::new(longer * packets.max(1))
     }
     /// The TCP options of data.
     #[inline]
@@ -408,18 +408,15 @@ impl Packet {
 impl packet::Packet for Packet {
     #[inline]
     fn size(&self) -> Bytes {
-        match self.kind() {
-            Kind::Data => {
-                let options = self.options();
-                if self.word & SIX != 0 {
-                    self.size_over_ipv6()
-                } else if self.flags & SYN == 0 && u32::from(self.bytes) <= options.payload() {
-                    Bytes::new(options.headers() + u64::from(self.bytes))
-                } else {
-                    self.segment().size()
-                }
-            }
-            _ => Bytes::new(u64::from(self.bytes)),
+        let bytes = u64::from(self.bytes);
+        if self.kind() != Kind::Data {
+            return Bytes::new(bytes);
+        }
+        let usual = self.word & (OPTION | SHAPED | SIX) == 0 && self.flags & SYN == 0;
+        if usual && bytes <= u64::from(MSS) {
+            Bytes::new(HEADERS + bytes)
+        } else {
+            self.size_of_data()
         }
     }
     #[inline]
