@@ -120,6 +120,8 @@ pub struct Untouched<'a> {
     pub first_end: u64,
     /// The last.
     pub last: &'a Seg,
+    /// Number of the last.
+    pub last_number: u64,
     /// Number of segments.
     pub segments: u32,
 }
@@ -416,16 +418,17 @@ impl Scoreboard {
         (self.newest != NIL).then_some(self.newest)
     }
 
-    /// Removes the first segment if it lies wholly below `ack`.
+    /// Returns whether there is a first segment that lies wholly below `ack`.
     #[inline]
+    pub fn acknowledges_first(&self, ack: u64) -> bool {
+        self.first().is_some_and(|first| first.end() <= ack)
+    }
+    /// Removes the first segment if it lies wholly below `ack`.
     pub fn pop_acked(&mut self, ack: u64) -> Option<Seg> {
-        if self.head == self.tail {
+        if !self.acknowledges_first(ack) {
             return None;
         }
         let i = self.head;
-        if self.at(i).end() > ack {
-            return None;
-        }
         let seg = *self.at(i);
         if seg.is(LINKED) {
             self.bypass(i, seg.older, seg.newer);
@@ -483,6 +486,7 @@ impl Scoreboard {
             first_seq,
             first_end,
             last: self.at(end - 1),
+            last_number: end - 1,
             segments,
         })
     }
