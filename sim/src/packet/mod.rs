@@ -5,7 +5,7 @@
 //! | field | data | data with header | ACK | ping, pong | datagram |
 //! |---|---|---|---|---|---|
 //! | `seq` | first byte | window; RTT | next byte; timestamp | number | number |
-//! | `word` | timestamp; option | index in `Headers`; option | index in `Acks` | 0 | time sent, low half |
+//! | `word` | timestamp; option | index in `Headers`; option | index in `Acks`; window | 0 | time sent, low half |
 //! | `tsecr` | echoed timestamp | feedback | echoed timestamp | 0 | time sent, high half |
 //! | `bytes` | payload | payload | frame | frame | frame |
 //! | `flow` | flow, half | flow, half | flow, half | probe | application |
@@ -24,6 +24,9 @@
 //!   The timestamp of an ACK is its own, and `tsecr` is the one that it echoes.
 //! - `bytes`: payload or whole frame, in bytes. A segment and an ACK are created for IPv4; their
 //!   label adds the rest of the header of IPv6.
+//! - Bit 31 of `word` of an ACK: the ACK is plain, and the other bits are its window. A plain ACK
+//!   has no SACK blocks, no other option than timestamps, and no marks except ECE. Its next byte is
+//!   below 2³² and its window below 2³¹ bytes, so that the packet contains all of it.
 //! - Bit 31 of `word` of data: the packet has the AccECN option. Timestamps are in milliseconds and
 //!   runs are shorter than three days, so timestamps do not need this bit.
 //! - Bit 30 of `word` of data: the segments of the flow have another size, or no timestamps. The 16
@@ -53,7 +56,7 @@ pub(crate) use contents::{Acks, Headers};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::Ip;
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
-use narrows_core::tcp::wire::{AckSegment, Segment};
+use narrows_core::tcp::wire::{AckMarks, AckSegment, Segment};
 use narrows_core::transport::{HEADERS, MSS, Shape, TIMESTAMPS, TcpOptions};
 use narrows_core::units::{Bytes, Span, Time};
 pub(crate) use payloads::Payloads;
@@ -87,6 +90,8 @@ const DAMAGED: u8 = 1 << 6;
 const ECE: u8 = 1 << 7;
 /// In data: the packet has a congestion header.
 const HEADER: u8 = 1 << 7;
+/// `word`: an ACK is plain.
+const PLAIN: u32 = 1 << 31;
 /// `word`: data has the AccECN option.
 const OPTION: u32 = 1 << 31;
 /// `word`: the highest bits of `seq` of data are the shape of its segments.
@@ -180,6 +185,40 @@ impl Packet {
             word: place,
             bytes: ack.size().get() as u16,
             ..Packet::blank(flow, Kind::Ack)
+        }
+    }
+    /// An ACK of `flow` that fits into its packet.
+    #[inline]
+    pub fn plain_ack(flow: u32, ack: &AckSegment) -> Option<Packet> {
+        let simple = ack.n_sacks == 0
+            && ack.marks == AckMarks::default()
+            && !ack.syn
+            && ack.feedback == Feedback::default();
+        let fits = ack.ack <= u64::from(u32::MAX) && ack.window < u64::from(PLAIN);
+        (simple && fits).then(|| Packet {
+            seq: ack.ack | u64::from(ack.tsval) << 32,
+            tsecr: ack.tsecr,
+            flags: u8::from(ack.ece) * ECE,
+            word: PLAIN | ack.window as u32,
+            bytes: HEADERS as u16,
+            ..Packet::blank(flow, Kind::Ack)
+        })
+    }
+    /// Whether this ACK is plain.
+    #[inline]
+    pub fn is_plain_ack(&self) -> bool {
+        self.word & PLAIN != 0
+    }
+    /// The content of this plain ACK.
+    #[inline]
+    pub fn plain_content(&self) -> AckSegment {
+        AckSegment {
+            ack: self.seq & u64::from(u32::MAX),
+            window: u64::from(self.word & !PLAIN),
+            tsval: (self.seq >> 32) as u32,
+            tsecr: self.tsecr,
+            ece: self.flags & ECE != 0,
+            ..AckSegment::default()
         }
     }
     /// Ping `number` of the probe with the index `flow`.
