@@ -94,11 +94,13 @@ impl Seg {
     }
     /// A segment that leaves at `sent_us`, when the connection has the counters `known`. Its place
     /// in the stream is added by [`Scoreboard::push`].
+    #[inline]
     pub fn sent(sent_us: u64, known: &Snapshot) -> Seg {
         let mut seg = Seg::default();
         seg.stamp(sent_us, known);
         seg
     }
+    #[inline]
     fn stamp(&mut self, sent_us: u64, known: &Snapshot) {
         let before = |us: u64| sent_us.saturating_sub(us).min(u64::from(u32::MAX)) as u32;
         self.sent_us = sent_us;

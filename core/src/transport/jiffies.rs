@@ -57,6 +57,7 @@ impl Jiffies {
     }
     /// Returns the time at which a timer fires that is armed at tick `now` to expire at tick
     /// `expires`.
+    #[inline]
     pub fn fires(self, now: u64, expires: u64) -> Time {
         let ahead = expires.saturating_sub(now);
         let mut level = 0;

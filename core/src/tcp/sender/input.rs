@@ -414,6 +414,7 @@ impl Sender {
     }
 
     /// Removes cumulatively acknowledged segments from the scoreboard; returns their number.
+    #[inline]
     fn clean(&mut self, now: Time, ack: u64, news: &mut News, times: &mut SentTimes) -> u32 {
         let mut reordered_from = self.board.nxt();
         let first = self.board.numbers().start;
@@ -485,6 +486,7 @@ impl Sender {
     }
 
     /// Measures the round trip by an ACK; returns the sample for congestion controls, µs.
+    #[inline]
     fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
         let us = now.as_us();
         let since = |sent: u64| self.cfg.clock.since(us, sent, self.cfg.hz);
@@ -568,6 +570,7 @@ impl Sender {
     }
 
     /// Sets the window after this ACK: by PRR in recovery, otherwise by the congestion control.
+    #[inline]
     fn control_window(&mut self, now: Time, news: &News, mut ev: Ack) {
         ev.state = self.state;
         ev.delivered = news.delivered;
