@@ -145,6 +145,7 @@ class MeasurementJson(TypedDict, total=False):
     narrows: str | None
     id: str | None
     started: str | None
+    anonymized: bool | None
     asked: AskedJson | None
     peer: PeerJson | None
     phases: list[JsonObject] | None
