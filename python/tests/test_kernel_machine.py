@@ -36,6 +36,7 @@ from narrows.reference import agreement, record
 from narrows.reference.families import Family, families
 from narrows.runs import engines
 from narrows.runs.run import Engine
+from narrows.runs.scenario import from_tree
 from narrows.sweeps.sweeping import sweep
 
 ENGINES: tuple[Engine, ...] = ("sim", "linux")
@@ -286,7 +287,7 @@ def test_the_sender_has_a_queue_discipline_below_which_htb_limits_the_rate(
     tmp_path: Path, qdisc: str
 ) -> None:
     tree = families()["hostqueue"].cases[f"hostqueue-cubic-{qdisc}-8"]
-    linux, sim = (nw.run(tree, engine=engine).json for engine in ENGINES)
+    sim, linux = (nw.run(from_tree(tree), engine=engine).json for engine in ENGINES)
     by_mean = [
         {
             "goodput": sum(flow["goodput_mbit"] for flow in run["flows"]),
@@ -305,7 +306,7 @@ def test_an_interface_without_htb_is_refused_by_name(tmp_path: Path, cli: Cli) -
     file = written(tmp_path, line('"fifo"') + '[host]\nnic = "10Mbit"\n')
     done = cli("run", str(file), "--engine", "linux")
     assert done.returncode == 2
-    assert f'{file}:14: host.nic = "10Mbit" is not supported by the engine linux' in done.stderr
+    assert f'{file}:15: host.nic = "10Mbit" is not supported by the engine linux' in done.stderr
     assert 'write link = "htb"' in done.stderr
 
 
