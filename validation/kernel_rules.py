@@ -275,9 +275,9 @@ def table(
 
 
 def stored() -> dict[str, str]:
-    """The rows of the stored page, by rule."""
-    lines = EVIDENCE.read_text(encoding="utf-8").splitlines()
-    return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+    """The rows of the first table of the stored page, by rule."""
+    first, _, _ = EVIDENCE.read_text(encoding="utf-8").partition("\n## ")
+    return {line.split("`")[1]: line for line in first.splitlines() if line.startswith("| `")}
 
 
 def page(rules: Sequence[Shown], rows: Mapping[str, str]) -> str:

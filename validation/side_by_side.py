@@ -227,8 +227,8 @@ def section(title: str, scenario: Path | str, results: dict[str, Result]) -> Ite
 
 
 def _patched(kernel: str) -> str:
-    """The sentence about a kernel with a patch."""
-    return f"`{kernel}` has [a patch](../how-to/run-in-virtual-time.md{PATCH})."
+    """The lines about a kernel with a patch."""
+    return f"`{kernel}` has [a\npatch](../how-to/run-in-virtual-time.md{PATCH})."
 
 
 def head(kernels: Sequence[str], on: agreement.Machine, *, live: bool) -> list[str]:

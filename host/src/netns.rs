@@ -5,7 +5,7 @@
 //!
 //! The queue of the device is a `pfifo` (or `fq`) of [`QUEUE`] packets, which is also the limit of
 //! the device itself. The emulator empties the queue at each wake-up. The self-check of a run
-//! reports the drops of the queue.
+//! reports the drops of the queue. A [`Shaper`] takes its place if the host limits its rate.
 
 use crate::error::HostError;
 use crate::sys;
@@ -16,6 +16,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 
 /// Name of the device.
@@ -83,6 +84,54 @@ impl Sysctl {
     }
 }
 
+/// A class of htb with a queue discipline.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Shaper {
+    /// The words of `tc class add` after `htb`.
+    pub class: Vec<String>,
+    /// The words of `tc qdisc add` after the parent.
+    pub leaf: Vec<String>,
+    /// Queue length of the device (txqueuelen), packets.
+    pub queue: u32,
+    /// The remedy in the error message if tc rejects a setting.
+    pub remedy: String,
+}
+
+impl Shaper {
+    /// Creates the class and its queue discipline in this thread's namespace.
+    fn set(&self) -> Result<(), HostError> {
+        fn words<'a>(first: &'a str, rest: &'a [String]) -> Vec<&'a str> {
+            let rest = rest.iter().map(String::as_str);
+            first.split_whitespace().chain(rest).collect()
+        }
+        let root = "qdisc replace dev e0 root handle 1: htb default 1";
+        let class = "class add dev e0 parent 1: classid 1:1 htb";
+        let leaf = "qdisc add dev e0 parent 1:1 handle 2:";
+        tc(&words(root, &[]), &self.remedy)?;
+        tc(&words(class, &self.class), &self.remedy)?;
+        tc(&words(leaf, &self.leaf), &self.remedy)
+    }
+}
+
+/// Runs tc in this thread's namespace. `remedy`: the end of the error message.
+pub fn tc(words: &[&str], remedy: &str) -> Result<(), HostError> {
+    let done = Command::new("tc").args(words).stdin(Stdio::null()).output();
+    let done = done.map_err(|e| {
+        HostError::Missing(format!(
+            "tc: {e}; it sets queue disciplines: install iproute2, or {remedy}"
+        ))
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(HostError::Unlike(format!(
+        "tc {}: {}; {remedy}",
+        words.join(" "),
+        said.lines().next().unwrap_or("it failed").trim()
+    )))
+}
+
 /// The configuration of a host.
 #[derive(Clone, Debug)]
 pub struct SpaceSpec {
@@ -94,6 +143,8 @@ pub struct SpaceSpec {
     pub sysctls: Vec<Sysctl>,
     /// Queue discipline of the device.
     pub qdisc: &'static str,
+    /// The limit of the rate; it replaces `qdisc`.
+    pub shaper: Option<Shaper>,
     /// MTU of the device, bytes.
     pub mtu: u32,
     /// Largest super-packet (GSO), in segments and in bytes; `None`: the default of the kernel.
@@ -108,6 +159,7 @@ impl Default for SpaceSpec {
             peers: Vec::new(),
             sysctls: Vec::new(),
             qdisc: "pfifo",
+            shaper: None,
             mtu: u32::from(USUAL_MTU),
             gso: (None, None),
         }
@@ -142,6 +194,7 @@ impl Space {
         let device = sys::open_tun(DEVICE, supers).map_err(HostError::failed("/dev/net/tun"))?;
         spec.sysctls.iter().try_for_each(Sysctl::set)?;
         configure(spec).map_err(HostError::failed("the device of a namespace"))?;
+        spec.shaper.iter().try_for_each(Shaper::set)?;
         Ok(Space {
             namespace: file.into(),
             device,
@@ -195,7 +248,7 @@ fn configure(spec: &SpaceSpec) -> io::Result<()> {
     let mut netlink = Netlink::new()?;
     let link = Link {
         mtu: Some(spec.mtu),
-        queue: Some(QUEUE),
+        queue: Some(spec.shaper.as_ref().map_or(QUEUE, |shaper| shaper.queue)),
         gso_segments: spec.gso.0,
         gso_bytes: spec.gso.1,
     };
@@ -203,7 +256,9 @@ fn configure(spec: &SpaceSpec) -> io::Result<()> {
     netlink.up(index, &link)?;
     let refused =
         |e: io::Error| io::Error::new(e.kind(), format!("queue discipline {}: {e}", spec.qdisc));
-    netlink.queue(index, spec.qdisc).map_err(refused)?;
+    if spec.shaper.is_none() {
+        netlink.queue(index, spec.qdisc).map_err(refused)?;
+    }
     spec.addresses
         .iter()
         .try_for_each(|own| netlink.address(index, *own))?;

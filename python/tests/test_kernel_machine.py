@@ -37,6 +37,7 @@ from narrows.reference import agreement, record
 from narrows.reference.families import Family, families
 from narrows.runs import engines
 from narrows.runs.run import Engine
+from narrows.runs.scenario import from_tree
 from narrows.sweeps.sweeping import sweep
 
 ENGINES: tuple[Engine, ...] = ("sim", "linux")
@@ -280,6 +281,34 @@ def test_the_minimum_timeout_is_that_of_the_sending_host(tmp_path: Path) -> None
     linux, sim = (retransmits(nw.run(file, engine=engine)) for engine in ("linux", "sim"))
     assert linux["patient"] < linux["usual"]
     assert linux == sim
+
+
+@pytest.mark.parametrize("qdisc", ["fq_codel", "fq"])
+def test_the_sender_has_a_queue_discipline_below_which_htb_limits_the_rate(
+    tmp_path: Path, qdisc: str
+) -> None:
+    tree = families()["hostqueue"].cases[f"hostqueue-cubic-{qdisc}-8"]
+    sim, linux = (nw.run(from_tree(tree), engine=engine).json for engine in ENGINES)
+    by_mean = [
+        {
+            "goodput": sum(flow["goodput_mbit"] for flow in run["flows"]),
+            "rtt": sum(flow["rtt_ms"]["mean"] for flow in run["flows"]) / 8,
+            "ping": run["probes"][0]["rtt_ms"]["mean"],
+        }
+        for run in (linux, sim)
+    ]
+    assert by_mean[0] == pytest.approx(by_mean[1], rel=NEAR_ENOUGH)
+    retransmits = [sum(flow["retransmits"] for flow in run["flows"]) for run in (linux, sim)]
+    assert (retransmits[0] > 0) == (qdisc == "fq_codel")
+    assert retransmits[0] == pytest.approx(retransmits[1], rel=0.3)
+
+
+def test_an_interface_without_htb_is_refused_by_name(tmp_path: Path, cli: Cli) -> None:
+    file = written(tmp_path, line('"fifo"') + '[host]\nnic = "10Mbit"\n')
+    done = cli("run", str(file), "--engine", "linux")
+    assert done.returncode == 2
+    assert f'{file}:15: host.nic = "10Mbit" is not supported by the engine linux' in done.stderr
+    assert 'write link = "htb"' in done.stderr
 
 
 def test_far_hosts_have_addresses(tmp_path: Path) -> None:

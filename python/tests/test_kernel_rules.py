@@ -49,3 +49,9 @@ def test_a_rule_changes_linux_and_the_simulator_in_the_same_direction(
     assert (with_ > without) == (one.linux[1] > one.linux[0])
     for ours, linux in zip((without, with_), one.linux, strict=True):
         assert ours == pytest.approx(linux, rel=0.1)
+
+
+def test_rows_that_are_kept_are_those_of_the_first_table() -> None:
+    rows = kernel_rules.stored()
+    assert list(rows) == [one.rule.name for one in RULES]
+    assert {row.count("|") for row in rows.values()} == {10}

@@ -26,7 +26,8 @@ from narrows.runs import engines
 
 EASY = ("fifo", "loss", "pairs")
 HARD = (
-    "reverse", "jitter", "rates", "onoff", "applimited", "many", "fast", "hostfq", "hops", "fct",
+    "reverse", "jitter", "rates", "onoff", "applimited", "many", "fast", "hostfq", "hostqueue",
+    "hops", "fct",
 )  # fmt: skip
 
 

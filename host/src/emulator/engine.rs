@@ -204,7 +204,7 @@ pub fn run(
     let writer = recorded(&mut emulator, scenario, record, INTERFACES)?;
     let places = hosts::places(scenario);
     let six = six(scenario);
-    let made = |place: &Place| Space::new(&hosts::space(scenario, *place, six)?);
+    let made = |place: &Place| Space::new(&hosts::space(scenario, registry, *place, six)?);
     let spaces: Vec<Space> = places.iter().map(made).collect::<Result<_, HostError>>()?;
     let stop = AtomicBool::new(false);
     let parts = Parts {

@@ -12,19 +12,24 @@
 //! | `rto_min` | `tcp_rto_min_us`; before Linux 6.11, the route |
 //! | `delayed_ack_max` | sockets (`TCP_DELACK_MAX_US`, Linux 6.15) |
 //! | `pacing` | queue discipline of the device |
+//! | `nic`, `qdisc`, `buffer`, `link` | class of htb with a queue discipline ([`shaper`]) |
 //! | `notsent_lowat` | sockets |
 //! | `rmem`, `wmem`, `sack`, `timestamps`, `ecn`, `rack`, `rto_max`, … | sysctls |
 
-use crate::emulator::preflight;
+use crate::emulator::frame::Frame;
+use crate::emulator::{preflight, tc_words};
 use crate::error::HostError;
-use crate::netns::{Peer, SpaceSpec, Sysctl};
+use crate::netns::{Peer, QUEUE, Shaper, SpaceSpec, Sysctl};
 use crate::sys;
 use crate::sys::netlink::RouteMetrics;
+use narrows_core::engine::UnknownQueue;
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::Ip;
 use narrows_core::param;
-use narrows_core::scenario::{Direction, FlowSpec, HostSpec, Scenario, quoted_key};
-use narrows_core::tcp::{EcnMode, Gso, Pacing};
+use narrows_core::queue::QueueContext;
+use narrows_core::registry::Registry;
+use narrows_core::scenario::{Direction, FlowSpec, HostSpec, Link, Scenario, quoted_key};
+use narrows_core::tcp::{EcnMode, Gso, Pacing, SmallQueues};
 use narrows_core::units::Span;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -35,6 +40,11 @@ use std::path::Path as FilePath;
 const ACCURATE_ECN: u32 = 3;
 /// The smallest minimum RTO that a route can have.
 const ROUTE_RTO: Span = Span::ms(1);
+/// Length of an Ethernet header, bytes.
+const ETHERNET: u64 = 14;
+/// Bytes that a class may send before another class. There is one class, so any value will do. The
+/// kernel warns of values above 200,000.
+const QUANTUM: u32 = 60_000;
 
 /// The place of a host.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -224,11 +234,90 @@ fn metrics(host: &HostSpec, ip: Ip, ecn: bool, rto_min_ms: Option<u32>) -> Route
     }
 }
 
+/// The class of htb that limits the rate of a host's interface; `None` without a rate.
+///
+/// Packets of the device have no Ethernet header. The rate and the burst of the class are therefore
+/// those of the IP packets, if all of them have the size of the MTU.
+pub(crate) fn shaper(
+    scenario: &Scenario,
+    number: Option<u8>,
+    registry: &Registry<Frame>,
+) -> Result<Option<Shaper>, HostError> {
+    let host = of(scenario, number);
+    let Some(nic) = &host.nic else {
+        return Ok(None);
+    };
+    let refused = |key, problem: &str| {
+        let problem = format!("is not supported by the engine linux, {problem}");
+        Err(HostError::Key(key_of(scenario, number, key), problem))
+    };
+    let Link::Htb { burst } = nic.link else {
+        let problem = "whose devices transmit in no time; write link = \"htb\" below it, or \
+            --engine sim";
+        return refused("nic", problem);
+    };
+    if nic.tsq != SmallQueues::ByRate {
+        let problem = "because the limit of a connection is that of the kernel; remove it, or \
+            write --engine sim";
+        return refused("tsq", problem);
+    }
+    let context = QueueContext {
+        limit: nic
+            .buffer
+            .map(|buffer| scenario.path.resolve(buffer, nic.rate)),
+        rate: nic.rate,
+        hz: host.hz,
+        seed: scenario.seed,
+    };
+    let kind = registry.queue(&nic.qdisc.kind);
+    let kind = kind.ok_or_else(|| UnknownQueue(nic.qdisc.kind.clone()))?;
+    let words = tc_words::words(&nic.qdisc, kind.params, &context, "--engine sim");
+    let words = words.map_err(|error| match error {
+        HostError::Key(key, problem) => {
+            let key = key.replace("queue", "qdisc");
+            HostError::Key(key_of(scenario, number, &key), problem)
+        }
+        other => other,
+    })?;
+    if words.options.is_some() || !tc_words::is_of_linux(&nic.qdisc.kind) {
+        let problem = "because tc cannot set it; write another discipline, or --engine sim";
+        return refused("qdisc", problem);
+    }
+    let share = |n: u64| n * host.mtu() / (host.mtu() + ETHERNET);
+    let class = format!(
+        "rate {}bit burst {1} cburst {1} quantum {QUANTUM}",
+        share(nic.rate.as_bit()),
+        share(burst.get())
+    );
+    let mut leaf = vec![words.kind];
+    leaf.extend(words.words);
+    Ok(Some(Shaper {
+        class: class.split_whitespace().map(String::from).collect(),
+        leaf,
+        queue: words.device_queue.unwrap_or(QUEUE),
+        remedy: format!(
+            "change {}, or write --engine sim",
+            key_of(scenario, number, "qdisc")
+        ),
+    }))
+}
+
 /// The configuration of a host: addresses, kernel settings, queue discipline. With `six`, the host
 /// also has IPv6 addresses.
-pub(crate) fn space(scenario: &Scenario, place: Place, six: bool) -> Result<SpaceSpec, HostError> {
+pub(crate) fn space(
+    scenario: &Scenario,
+    registry: &Registry<Frame>,
+    place: Place,
+    six: bool,
+) -> Result<SpaceSpec, HostError> {
     let Place { port, host: number } = place;
     let host = of(scenario, number);
+    // The interface of `[host]` is that of the near host.
+    let shaper = if port == NEAR || number.is_some() {
+        shaper(scenario, number, registry)?
+    } else {
+        None
+    };
     let others = if port == NEAR {
         FAR..=far_hosts(scenario)
     } else {
@@ -320,6 +409,7 @@ pub(crate) fn space(scenario: &Scenario, place: Place, six: bool) -> Result<Spac
             .chain(given.into_iter().flatten())
             .collect(),
         qdisc: qdisc(host),
+        shaper,
         mtu: host.mtu() as u32,
         gso: match host.gso {
             Gso::On => (None, None),
@@ -333,7 +423,69 @@ pub(crate) fn space(scenario: &Scenario, place: Place, six: bool) -> Result<Spac
 /// The queue discipline of the device of a host.
 pub(crate) fn qdisc(host: &HostSpec) -> &'static str {
     match host.pacing {
+        _ if host.nic.is_some() => "htb",
         Pacing::Fq => "fq",
         Pacing::Auto | Pacing::Off => "pfifo",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shaped(nic: &str) -> Result<String, HostError> {
+        let text = format!(
+            "duration = \"5s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"40ms\"\n\
+             buffer = \"1bdp\"\n[host]\nnic = \"10Mbit\"\n{nic}\n[[flow]]\ncc = \"reno\"\n"
+        );
+        let registry = Registry::standard();
+        let scenario = Scenario::from_toml(&text, "test", &registry).expect("a valid scenario");
+        let shaper = shaper(&scenario, None, &registry)?.expect("a rate");
+        let [class, leaf] = [shaper.class, shaper.leaf].map(|words| words.join(" "));
+        Ok(format!("{class}; {leaf}; {}", shaper.queue))
+    }
+
+    #[test]
+    fn the_rate_of_an_interface_is_a_class_of_htb_without_ethernet_headers() {
+        let class = "rate 9907529bit burst 3051 cburst 3051 quantum 60000";
+        for (nic, leaf) in [
+            ("qdisc = \"fq_codel\"", "fq_codel limit 10240; 5000"),
+            ("qdisc = \"fq\"\nbuffer = \"300p\"", "fq limit 300; 5000"),
+            ("buffer = \"90p\"", "pfifo_fast; 90"),
+        ] {
+            let found = shaped(&format!("link = \"htb\"\n{nic}")).expect("words of tc");
+            assert_eq!(found, format!("{class}; {leaf}"));
+        }
+    }
+
+    #[test]
+    fn an_interface_that_the_kernel_lacks_is_refused_by_its_key() {
+        for (nic, key, remedy) in [
+            ("", "host.nic", "write link = \"htb\""),
+            ("link = \"htb\"\ntsq = false", "host.tsq", "remove it"),
+            (
+                "link = \"htb\"\nqdisc = \"dualpi2\"",
+                "host.qdisc",
+                "write another",
+            ),
+            (
+                "link = \"htb\"\nqdisc = \"xcp\"",
+                "host.qdisc",
+                "select another",
+            ),
+            (
+                "link = \"htb\"\nqdisc = { kind = \"red\", gentle = true }",
+                "host.qdisc.gentle",
+                "write --engine sim",
+            ),
+        ] {
+            match shaped(nic) {
+                Err(HostError::Key(found, problem)) => {
+                    assert_eq!(found, key);
+                    assert!(problem.contains(remedy), "{problem}");
+                }
+                other => panic!("{nic}: {other:?}"),
+            }
+        }
     }
 }

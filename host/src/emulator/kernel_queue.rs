@@ -20,7 +20,7 @@
 use crate::emulator::frame::{Frame, HEAD, VNET};
 use crate::emulator::tc_words::{self, Words};
 use crate::error::HostError;
-use crate::netns::{Sysctl, in_new_network};
+use crate::netns::{Sysctl, in_new_network, tc};
 use crate::sys;
 use crate::sys::gate::Gate;
 use crate::sys::netlink::{Link, Netlink};
@@ -35,7 +35,6 @@ use narrows_core::transport::USUAL_MTU;
 use narrows_core::units::Time;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -124,7 +123,7 @@ fn words(
 ) -> Result<Words, HostError> {
     let kind = registry.queue(&choice.kind);
     let kind = kind.ok_or_else(|| UnknownQueue(choice.kind.clone()))?;
-    tc_words::words(choice, kind.params, context)
+    tc_words::words(choice, kind.params, context, "--queues narrows")
 }
 
 /// A discipline, and its signal if it is one of the kernel's.
@@ -154,25 +153,6 @@ pub fn create(
     let queue = in_new_network(move || KernelQueue::new(&words, mtu))?;
     let signal = Arc::clone(&queue.signal);
     Ok((Box::new(queue), Some(signal)))
-}
-
-/// Runs tc in this thread's namespace.
-fn tc(words: &[&str]) -> Result<(), HostError> {
-    let done = Command::new("tc").args(words).stdin(Stdio::null()).output();
-    let done = done.map_err(|e| {
-        HostError::Missing(format!(
-            "tc: {e}; it sets queue disciplines: install iproute2, or write --queues narrows"
-        ))
-    })?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(HostError::Unlike(format!(
-        "tc {}: {}; change path.queue, or write --queues narrows",
-        words.join(" "),
-        said.lines().next().unwrap_or("it failed").trim()
-    )))
 }
 
 /// The priority that the kernel gives to a forwarded packet with this TOS field (`ip_tos2prio`).
@@ -218,7 +198,7 @@ impl KernelQueue {
                 let mut all = vec!["qdisc", "replace", "dev", DEVICE, "root", "handle", "1:"];
                 all.push(&words.kind);
                 all.extend(words.words.iter().map(String::as_str));
-                tc(&all)?;
+                tc(&all, "change path.queue, or write --queues narrows")?;
             }
         }
         gate.open(index).map_err(&failed)?;

@@ -77,7 +77,7 @@ pub fn check_scenario(
         kernel_queue::check(scenario, registry)?;
     }
     check_network(engine, scenario)?;
-    check_hosts(engine, scenario)?;
+    check_hosts(machine, scenario, registry)?;
     if machine != Machine::Host {
         let settings = module_parameters::settings(scenario, registry)?;
         settings
@@ -123,16 +123,26 @@ fn check_network(engine: &str, scenario: &Scenario) -> Result<(), HostError> {
 }
 
 /// Checks `[host]` and all `[host.NAME]`.
-fn check_hosts(engine: &str, scenario: &Scenario) -> Result<(), HostError> {
+fn check_hosts(
+    machine: Machine,
+    scenario: &Scenario,
+    registry: &Registry<Frame>,
+) -> Result<(), HostError> {
     let named = (0..).zip(&scenario.hosts).map(|(number, _)| Some(number));
     [None]
         .into_iter()
         .chain(named)
-        .try_for_each(|number| check_host(engine, scenario, number))
+        .try_for_each(|number| check_host(machine, scenario, number, registry))
 }
 
 /// Checks the settings of a host. The kernel has no setting for the keys that are refused here.
-fn check_host(engine: &str, scenario: &Scenario, number: Option<u8>) -> Result<(), HostError> {
+fn check_host(
+    machine: Machine,
+    scenario: &Scenario,
+    number: Option<u8>,
+    registry: &Registry<Frame>,
+) -> Result<(), HostError> {
+    let engine = machine.engine();
     let (host, usual) = (hosts::of(scenario, number), HostSpec::default());
     let refused = |name: &str, why: &str| {
         let problem = format!(
@@ -140,7 +150,9 @@ fn check_host(engine: &str, scenario: &Scenario, number: Option<u8>) -> Result<(
         );
         Err(key(hosts::key_of(scenario, number, name), problem))
     };
-    if host.nic.is_some() {
+    if machine != Machine::Host {
+        hosts::shaper(scenario, number, registry)?;
+    } else if host.nic.is_some() {
         return refused("nic", "which does not emulate the rate of an interface");
     }
     if host.clock != Clock::Us {

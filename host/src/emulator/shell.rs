@@ -294,7 +294,7 @@ pub fn run(
     let mut emulator = engine::emulator(&scenario, registry, &options, machine)?;
     let writer = engine::recorded(&mut emulator, &scenario, record, RECORDED)?;
     let six = has_ipv6();
-    let space = |scenario: &Scenario, end: End| hosts::space(scenario, place(end), six);
+    let space = |scenario: &Scenario, end: End| hosts::space(scenario, registry, place(end), six);
     let spaces = [
         Space::new(&space(&scenario, End::Near)?)?,
         Space::new(&space(&scenario, End::Far)?)?,

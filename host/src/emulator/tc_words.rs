@@ -166,9 +166,10 @@ fn words_of(kind: &str, name: &str, value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// The error of a key of a hop, whose path follows later.
-fn unlike(key: &str, why: &str) -> HostError {
-    let problem = format!("is not supported: {why}; remove it, or write --queues narrows");
+/// The error of a key of a hop, whose path follows later. `instead`: the option with which the
+/// simulated discipline is used.
+fn unlike(key: &str, why: &str, instead: &str) -> HostError {
+    let problem = format!("is not supported: {why}; remove it, or write {instead}");
     HostError::Key(key.into(), problem)
 }
 
@@ -181,12 +182,12 @@ fn packets(limit: Limit) -> u64 {
 }
 
 /// The configuration of `fifo`, whose name in tc depends on its limit.
-fn fifo(params: &Params, limit: Limit) -> Result<Words, HostError> {
+fn fifo(params: &Params, limit: Limit, instead: &str) -> Result<Words, HostError> {
     let (kind, most) = match (params.word("drop"), limit) {
         ("head", Limit::Packets(n)) => ("pfifo_head_drop", n),
         ("head", Limit::Bytes(_)) => {
             let why = "drop = \"head\" of Linux has a limit in packets, such as buffer = \"100p\"";
-            return Err(unlike("queue", why));
+            return Err(unlike("queue", why, instead));
         }
         (_, Limit::Packets(n)) => ("pfifo", n),
         (_, Limit::Bytes(bytes)) => ("bfifo", bytes.get()),
@@ -220,18 +221,28 @@ fn dualpi2(params: &Params, limit: u64) -> Message {
 }
 
 /// The configuration of the discipline `choice` in the kernel. `table`: the parameters of the
-/// discipline. The path of a key in an error begins at the hop.
-pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result<Words, HostError> {
+/// discipline. The path of a key in an error begins at the hop. `instead`: the option with which
+/// the simulated discipline is used.
+pub fn words(
+    choice: &Choice,
+    table: &[Param],
+    context: &QueueContext,
+    instead: &str,
+) -> Result<Words, HostError> {
     let (kind, params) = (choice.kind.as_str(), &choice.params);
     if let Some((_, why)) = ABSENT.iter().find(|(name, _)| *name == kind) {
         let problem = format!(
             "is not supported: the kernel cannot apply {kind}, because {why}; select another \
-             queue, or write --queues narrows"
+             queue, or write {instead}"
         );
         return Err(HostError::Key("queue".into(), problem));
     }
     if kind == "fifo" {
-        return fifo(params, context.limit.unwrap_or(Limit::Packets(1000)));
+        return fifo(
+            params,
+            context.limit.unwrap_or(Limit::Packets(1000)),
+            instead,
+        );
     }
     let own = || match params.get("limit") {
         Some(Value::Bytes(bytes)) => Limit::Bytes(*bytes),
@@ -246,7 +257,7 @@ pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result
     match kind {
         "cake" if context.limit.is_some() => {
             let why = "cake of Linux has a limit of memory, memlimit, and no buffer";
-            return Err(unlike("buffer", why));
+            return Err(unlike("buffer", why, instead));
         }
         "cake" => {}
         "pfifo_fast" => {
@@ -301,10 +312,10 @@ pub fn words(choice: &Choice, table: &[Param], context: &QueueContext) -> Result
             .iter()
             .find(|(of, what, _)| *of == kind && *what == name);
         if let Some((_, _, why)) = lacks {
-            return Err(unlike(&key, why));
+            return Err(unlike(&key, why, instead));
         }
         let words = words_of(kind, name, value);
-        let words = words.ok_or_else(|| unlike(&key, "tc has no word for it"))?;
+        let words = words.ok_or_else(|| unlike(&key, "tc has no word for it", instead))?;
         told.words.extend(words);
     }
     Ok(told)
@@ -326,7 +337,12 @@ mod tests {
             hz: 1000,
             seed: 1,
         };
-        match words(&Choice::new(kind, table, set), table, &context) {
+        match words(
+            &Choice::new(kind, table, set),
+            table,
+            &context,
+            "--queues narrows",
+        ) {
             Ok(words) => format!("{} {}", words.kind, words.words.join(" ")),
             Err(error) => error.to_string(),
         }
