@@ -494,6 +494,13 @@ def test_the_page_of_the_sources_is_that_of_the_stored_results() -> None:
     assert sources.PAGE.read_text(encoding="utf-8") == sources.written()
 
 
+def test_a_stored_live_value_has_the_present_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = sources.live("SCHED_RR", "response-time/rr", "")
+    assert (row.agrees, row.why[:10]) == ("no", "the server")
+    monkeypatch.setattr(sources, "misses", lambda _: {})
+    assert sources.live("SCHED_RR", "response-time/rr", "").why == "not explained"
+
+
 def test_the_page_of_random_loss_is_that_of_its_runs() -> None:
     """The page has the stored runs of Linux and live runs, and those of the simulator."""
     text = loss_by_engine.page(loss_by_engine.simulated() | loss_by_engine.stored())

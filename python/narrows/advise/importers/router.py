@@ -34,7 +34,7 @@ _DEFAULT = "class-default"
 
 def read(text: str, name: str) -> Reading:
     """Reads the first policer or shaper, and the queue of a shaper from its class or from its child
-    policy, whose policy-map may precede or follow. All else is reported with its line.
+    policy. The policy-map of the child may precede or follow. All else is reported with its line.
 
     Raises:
         ConfigError: If there is no policer or shaper, or if it cannot be read.
@@ -81,7 +81,7 @@ class _Place:
 
 @dataclass
 class _Found:
-    """What the commands so far determine.
+    """Results of the commands so far.
 
     Attributes:
         assumed: The assumptions.
