@@ -163,7 +163,8 @@ def page(found: dict[str, list[Parts]]) -> str:
         *fill(
             f"The rest of {PUBLISHED_PCT} % of {PUBLISHED_S} s is {bytes_s:.2f} s. The "
             f"transmission of 1.8 MB takes as long at {BYTES * 8e-6 / bytes_s:.1f} Mbit/s; at the "
-            f"20 Mbit/s of this path it takes {BYTES * 8e-6 / LINK_MBIT:.2f} s. So the published share can be "
+            f"{LINK_MBIT:.0f} Mbit/s of this path it takes {BYTES * 8e-6 / LINK_MBIT:.2f} s. So "
+            "the published share can be "
             "that of all time beyond the transmission of the bytes. With this definition, every "
             f"page beside the downloads above has {min(beside):.1f} to {max(beside):.1f} %, and "
             f"the page without them has {min(alone):.0f} %. The document does not state its "
