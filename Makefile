@@ -117,22 +117,33 @@ ROUTER_TARGET ?= $(STATIC_TARGET)
 ROUTER_RUSTC  ?= rustc
 ROUTER := $(TARGET)/$(ROUTER_TARGET)/small/narrows-host
 HAS_STD = [ -d "$$($(ROUTER_RUSTC) --print sysroot)/lib/rustlib/$(ROUTER_TARGET)/lib" ]
-# Debian's cross compilers: gcc-aarch64-linux-gnu, gcc-arm-linux-gnueabihf, gcc-mips-linux-gnu, gcc-mipsel-linux-gnu.
+# Without musl-tools, the compiler of the host compiles the C of ring, which uses no library.
+export CC_x86_64_unknown_linux_musl ?= $(or $(shell command -v x86_64-linux-musl-gcc || command -v musl-gcc),gcc)
+# Debian's cross compilers: gcc-aarch64-linux-gnu, gcc-arm-linux-gnueabihf, g++-mips-linux-gnu, g++-mipsel-linux-gnu.
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER    ?= aarch64-linux-gnu-gcc
 export CC_aarch64_unknown_linux_musl                     ?= aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER     ?= aarch64-linux-gnu-gcc
 export CARGO_TARGET_ARMV7_UNKNOWN_LINUX_GNUEABIHF_LINKER ?= arm-linux-gnueabihf-gcc
-export CARGO_TARGET_MIPS_UNKNOWN_LINUX_GNU_LINKER        ?= mips-linux-gnu-gcc
-export CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_GNU_LINKER      ?= mipsel-linux-gnu-gcc
-router: ## Build narrows-host for hosts without Python as one static file below 4 MB; ROUTER_TARGET selects the machine
-	flags=(); if ! $(HAS_STD); then export RUSTC_BOOTSTRAP=1; flags=(-Zbuild-std=std,panic_unwind); fi; \
-	  RUSTC=$(ROUTER_RUSTC) RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --profile small \
+# MIPS without a floating-point unit: packaging/mips/libc builds its C library.
+MUSL := $(TARGET)/musl
+export CARGO_TARGET_MIPS_UNKNOWN_LINUX_MUSL_LINKER       ?= $(MUSL)/mips-unknown-linux-musl/static-gcc
+export CC_mips_unknown_linux_musl                        ?= $(MUSL)/mips-unknown-linux-musl/cc
+export CARGO_TARGET_MIPSEL_UNKNOWN_LINUX_MUSL_LINKER     ?= $(MUSL)/mipsel-unknown-linux-musl/static-gcc
+export CC_mipsel_unknown_linux_musl                      ?= $(MUSL)/mipsel-unknown-linux-musl/cc
+$(MUSL)/%/.complete: packaging/mips/libc
+	packaging/mips/libc $* $(@D) $(ROUTER_RUSTC)
+
+ROUTER_MIPS  := $(filter mips%-musl,$(ROUTER_TARGET))
+ROUTER_FLAGS := -C target-feature=+crt-static $(if $(ROUTER_MIPS),-C link-self-contained=no -C relocation-model=static)
+router: $(ROUTER_MIPS:%=$(MUSL)/%/.complete) ## Build narrows-host for hosts without Python as one static file below 4 MB; ROUTER_TARGET selects the machine
+	flags=(); if ! $(HAS_STD); then export RUSTC_BOOTSTRAP=1; flags=(-Zbuild-std=std,panic_unwind -Zbuild-std-features=panic-unwind,optimize_for_size); fi; \
+	  RUSTC=$(ROUTER_RUSTC) RUSTFLAGS='$(ROUTER_FLAGS)' cargo build --locked --profile small \
 	    --no-default-features --package narrows-host --target $(ROUTER_TARGET) "$${flags[@]}"
 	! readelf -d $(ROUTER) | grep NEEDED
 	[ $$(stat -c %s $(ROUTER)) -lt 4000000 ] && stat -c '%n: %s bytes' $(ROUTER)
 
 ROUTER_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-musl armv7-unknown-linux-gnueabihf \
-                  mips-unknown-linux-gnu mipsel-unknown-linux-gnu
+                  mips-unknown-linux-musl mipsel-unknown-linux-musl
 routers: setup ## Build narrows-host for every processor of ROUTER_TARGETS, and run each under qemu-user
 	for target in $(ROUTER_TARGETS); do $(MAKE) router ROUTER_TARGET=$$target; done
 	cd python && ../$(BIN)/pytest -rs tests/test_routers.py
@@ -198,7 +209,7 @@ test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tes
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
 SHELL_SCRIPTS := .ci/empty-debian .ci/nightly .ci/run .ci/try-deb .ci/try-wheel fuzz/run.sh core/src/tune/collect.sh \
-                 $(addprefix packaging/,debian/build debian/postinst debian/postrm debian/prerm openwrt/files/narrows.init openwrt/files/narrows.defaults)
+                 $(addprefix packaging/,mips/libc debian/build debian/postinst debian/postrm debian/prerm openwrt/files/narrows.init openwrt/files/narrows.defaults)
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT := $(firstword $(wildcard $(TARGET)/bin/actionlint) $(shell command -v actionlint))
 actionlint: ## Build the check of the workflows in .github, for make lint; needs Go
@@ -327,7 +338,7 @@ try-wheel: setup ## Install the wheel where nothing but Python is, and run a sce
 # Cargo's own check: each crate is built from its archive, as if the crates before it were published.
 crates: ## Build each crate to publish from its archive; needs cargo 1.90
 	cargo package --quiet --locked --target-dir $(TARGET)/crates $(PUBLISHED)
-	! tar tzf $(TARGET)/crates/package/narrows-core-*.crate | grep /tests/
+	! tar tzf $(TARGET)/crates/package/narrows-core-*.crate | grep '^[^/]*/tests/'
 
 try-sdist: sdist ## Build and install the source distribution in an empty environment; needs Rust
 	rm -rf $(TARGET)/try-sdist && $(BIN)/python -m venv $(TARGET)/try-sdist

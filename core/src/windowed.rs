@@ -25,6 +25,7 @@ impl<const MAX: bool> Windowed<MAX> {
     }
     /// Adds the value `v` at `now` and forgets candidates older than `window`. `now` and `window`
     /// may have any common unit; `now` must never decrease.
+    #[inline]
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
         let s = (now, v);
         if !self.any

@@ -2,7 +2,7 @@
 //! for every question.
 
 use narrows_core::tcp::scoreboard::{
-    EVER_RETRANS, GLUED, LOST, RETRANS, SACKED, Scoreboard, Snapshot,
+    EVER_RETRANS, GLUED, LOST, RETRANS, SACKED, Scoreboard, Seg, Snapshot,
 };
 use narrows_core::tcp::wire::Range;
 use proptest::prelude::*;
@@ -150,8 +150,7 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
                 };
                 board.push(
                     len,
-                    now,
-                    &Snapshot::default(),
+                    &Seg::sent(now, &Snapshot::default()),
                     if i < a % 8 { GLUED } else { 0 },
                 );
                 model.push(len, now);

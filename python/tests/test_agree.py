@@ -23,6 +23,7 @@ from narrows.host import command as host
 from narrows.host import doctor
 from narrows.host.live import HOST
 from narrows.kernel import store
+from narrows.runs.engines import EngineChoice
 
 HERE = agree.Machine(hz=250, like="linux-6.12", release="6.12.1", ccs=("reno", "cubic", "bbr"))
 WHAT = agree.subject(TINY, "tiny", HERE)
@@ -131,6 +132,32 @@ def test_a_mistake_in_any_scenario_is_told_before_the_first_runs(
     done = cli("agree", tiny, wrong)
     assert (done.returncode, done.stdout) == (2, "")
     assert "write: rtt" in done.stderr
+
+
+def test_kernels_run_the_text_of_a_file_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "wave.toml"
+    text = TINY.replace("[path]", '# A comment.\n[path]\ndelay_trace = "wave.txt"')
+    file.write_text(text, encoding="utf-8")
+    (tmp_path / "wave.txt").write_text("0 0\n500 5\n", encoding="utf-8")
+    tree, read = agree.load(file, {"sim": HERE})
+    what = agree.of_tree(tree, str(file), HERE, read)
+    assert agree.simulate(what, seeds=1)[0]["flows"]
+    passed: list[tuple[str, str, bool]] = []
+
+    def run(toml: str, name: str, *, built: bool, **_how: object) -> None:
+        passed.append((toml, name, built))
+        raise EngineError("not run")
+
+    monkeypatch.setattr(agree.live, "run", run)
+    monkeypatch.setattr(agree.virtual, "run", run)
+    with pytest.raises(EngineError, match="not run"):
+        agree.once(what, 1)
+    with pytest.raises(EngineError, match="not run"):
+        agree.emulate(what, EngineChoice("linux", "key", "name"), runs=1)
+    # With the text of the file, errors have its lines.
+    assert passed == [(text, str(file), False)] * 2
 
 
 def emulated(wrong: float) -> Callable[..., list[dict[str, Any]]]:

@@ -68,6 +68,14 @@ def test_a_verdict_follows_from_the_interval(values: list[float | None], verdict
     assert check(1, 3).judge(values).verdict == verdict
 
 
+def test_an_undecided_check_states_how_many_seeds_would_decide_it() -> None:
+    # Mean 2.8 and standard deviation 0.36. 15 seeds have an interval of 2.6 to 3.0.
+    result = check(1, 3).judge([2.4, 2.9, 3.1])
+    assert result.reason == "the interval contains a limit; some 15 seeds would decide it"
+    result = check(1, 3).judge([2.9, 3.1001])
+    assert "more than 200 seeds" in result.reason
+
+
 def test_names_of_checks_are_unique_and_each_has_a_source() -> None:
     every = checks("all")
     assert len({one.name for one in every}) == len(every)
@@ -104,6 +112,28 @@ def test_the_reno_before_it_was_broken_passes() -> None:
 def test_an_unknown_target_names_the_remedy() -> None:
     with pytest.raises(NarrowsError, match="--plugin nothing"):
         find("nothing")
+    with pytest.raises(NarrowsError, match="the transport is missing; write cubic or"):
+        find(":cubic")
+
+
+def test_an_adapter_that_is_not_built_names_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plugins, "ADAPTERS", tmp_path)
+    with pytest.raises(NarrowsError, match="not built; write make adapters ADAPTERS='noq'"):
+        plugins.load("noq")
+
+
+def test_a_check_of_another_suite_names_the_suite(command: Cli) -> None:
+    done = command("conform", "cubic", "--suite", "basics", "--only", "late-flow")
+    assert done.returncode == 2
+    assert "--only late-flow: this check is not in suite basics" in done.stderr
+    assert "write --suite fairness" in done.stderr
+
+
+def test_the_total_counts_checks_that_do_not_apply(command: Cli) -> None:
+    done = command("conform", "cubic", "--only", "rtt,bbr-drain-gain", "--seeds", 1)
+    assert "1 check passed, 0 failed, 0 not decided, 1 not applicable" in done.stdout
 
 
 def test_the_command_writes_json_and_junit(command: Cli, tmp_path: Path) -> None:

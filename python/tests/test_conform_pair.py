@@ -7,12 +7,13 @@ import struct
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import Cli
 from test_live import ready
 
-from narrows.conform import pair, rival, traffic
+from narrows.conform import pair, rival, running, traffic
 from narrows.conform.suites import checks
 from narrows.json_object import JsonObject
 
@@ -118,6 +119,11 @@ def test_each_check_names_a_quantity_of_the_path_or_a_reason() -> None:
         (["cubic", "--engine", "linux"], "--engine: a pair of programs needs both"),
         (["cubic", "--server", "x", "--client", "y"], "cubic: excluded by --server and --client"),
         (["--server", "x", "--client", "y", "--report", "it.html"], "omit --report"),
+        (
+            ["--server", "x", "--client", "y", "--engine", "linux", "--kernel", "nosuch"],
+            "--kernel nosuch: this kernel is not built",
+        ),
+        (["cubic", "--junit", "/proc/it.xml"], "/proc/it.xml: no file can be created in /proc"),
     ],
 )
 def test_contradictory_arguments_name_the_remedy(
@@ -159,6 +165,26 @@ def test_programs_that_send_nothing_are_an_error(cli: Cli) -> None:
     )  # fmt: skip
     assert silent.returncode == 2
     assert "the programs printed nothing" in silent.stderr
+
+
+def test_programs_that_send_nothing_after_the_first_run_leave_the_check_undecided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of = pair.pair(SERVER, CLIENT, "reno")
+    seen = iter([True, False])
+
+    def play(*_: object) -> object:
+        if not next(seen):
+            raise pair.NoDataError("no data")
+        return SimpleNamespace(trusted=True, ended=lambda _: "it ended")
+
+    monkeypatch.setattr(running.pair, "play", play)
+    (result,) = running.conform(of, "all", seeds=2, only=["steady-goodput"]).results
+    assert result.verdict == "not decided"
+    assert "not measured in 2 of 2 runs" in result.reason
+    seen = iter([False])
+    with pytest.raises(pair.NoDataError):
+        running.conform(of, "all", seeds=1, only=["steady-goodput"])
 
 
 def test_a_pair_of_quic_programs(cli: Cli) -> None:

@@ -246,6 +246,13 @@ def test_a_patch_that_does_not_apply_is_an_error(archive: Path, tmp_path: Path) 
         build.build(str(archive), [Path("gone.patch")], quiet)
 
 
+def test_a_file_that_is_no_patch_is_refused_before_the_source_is_fetched(tmp_path: Path) -> None:
+    patch = tmp_path / "answer.patch"
+    patch.write_text("The answer is 42.\n", encoding="utf-8")
+    with pytest.raises(EngineError, match=r"--patch .*answer.patch: is not a patch"):
+        build.build("/no/such/archive.tar.xz", [patch], quiet)
+
+
 def test_a_full_disk_is_an_error_before_the_build(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

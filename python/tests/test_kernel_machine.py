@@ -31,6 +31,7 @@ from test_record import linked, told_of_links
 
 import narrows as nw
 from narrows.errors import EngineError
+from narrows.host.live import HOST
 from narrows.kernel import machine, store
 from narrows.reference import agreement, record
 from narrows.reference.families import Family, families
@@ -381,7 +382,9 @@ def test_a_congestion_control_that_only_the_kernel_has(tmp_path: Path, cli: Cli)
     unknown = written(tmp_path, text.replace('"cubic"', '"kernel:nobody"'))
     done = cli("run", str(unknown), "--engine", "linux")
     assert done.returncode == 2
+    assert re.search(r"\.toml:\d+: flow\[0\]\.cc = \"kernel:nobody\" is not available", done.stderr)
     assert "this kernel has no congestion control nobody" in done.stderr
+    assert "modprobe" not in done.stderr
     done = cli("run", str(unknown))
     assert done.returncode == 2
     assert "only a kernel has this congestion control" in done.stderr
@@ -447,6 +450,35 @@ def test_a_shell_has_streams_an_exit_code_and_an_overlay(tmp_path: Path) -> None
     assert done.stdout == f"typed\n{tmp_path}\npassed\nnew\n"
     assert done.stderr == "wrong\n"
     assert [file.name for file in tmp_path.iterdir()] == ["old"]
+
+
+def test_fq_of_the_kernel_paces_by_departure_times(tmp_path: Path) -> None:
+    if shutil.which("tc") is None:
+        pytest.skip("tc is not installed")
+    both = 'buffer = "1bdp"\n[path.reverse]\nrate = "20Mbit"\nbuffer = "1bdp"'
+    path = written(tmp_path, line('"fifo"', path=both) + '[host]\npacing = "fq"\n')
+    throttled, goodput = {}, {}
+    for pacer in ("timer", "txtime"):
+        measure = (
+            f"{HOST} measure far --test tcp_up --transport udp --cc bbr --pacer {pacer} "
+            "--duration 3s --idle 500ms > result.json; tc -s qdisc show dev e0; cat result.json"
+        )
+        words = ["--engine", "linux", "--quiet", "--far", f"{HOST} serve", "--", "sh", "-c"]
+        done = subprocess.run(
+            [NARROWS, "shell", str(path), *words, measure],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found = re.search(r"gc \d+ highprio \d+ throttled (\d+)", done.stdout)
+        assert found is not None, done.stdout
+        throttled[pacer] = int(found[1])
+        result = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index('{"') :])[0]
+        goodput[pacer] = result["flows"][0]["goodput_mbit"]
+    # fq keeps most packets until their departure times, and the connection of the control messages
+    # only once in a while.
+    assert throttled["timer"] < 20
+    assert throttled["txtime"] > 500
+    assert goodput["txtime"] == pytest.approx(goodput["timer"], rel=0.05)
 
 
 def test_iperf3_runs_in_virtual_time(tmp_path: Path) -> None:

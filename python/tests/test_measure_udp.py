@@ -72,6 +72,9 @@ def test_each_control_takes_its_turn(far: int, tmp_path: Path) -> None:
         (["--cc", "nothing"], "nothing: unknown; with --transport udp, write --cc with one of"),
         (["--pacing", "5Mbit"], "--pacing: not supported with --transport udp"),
         (["--transport", "sctp"], "--transport sctp: unknown; write one of tcp udp"),
+        (["--pacer", "fq"], "--pacer fq: unknown; write one of timer txtime"),
+        (["--pacer", "txtime"], "--pacer txtime: the queue discipline noqueue of lo ignores"),
+        (["--pacer", "txtime", "--transport", "tcp"], "only flows of --transport udp have it"),
     ],
 )
 def test_what_cannot_be_sent_is_refused(far: int, words: list[str], why: str) -> None:

@@ -125,6 +125,20 @@ def test_messages_replace_datagrams_where_udp_is_blocked() -> None:
     assert "All 50 requests were answered." in done.stdout
 
 
+def test_messages_replace_datagrams_that_a_firewall_rejects() -> None:
+    ready()
+    # The rule precedes that of the table `local`, and sends ICMP errors (administratively
+    # prohibited).
+    rules = ("add pref 100 lookup local", "del pref 0",
+             "add pref 50 ipproto udp dport 5201 prohibit")  # fmt: skip
+    rejected = "".join(f"ip -6 rule {rule} && " for rule in rules) + f"exec {HOST} serve"
+    command = f"{NARROWS} latency far6 --count 50 --interval 20ms"
+    done = shell("--rate", "20Mbit", "--rtt", "40ms", "--far", rejected, command=command.split())
+    assert done.returncode == 0, done.stderr
+    assert "The host does not reply over UDP on port 5201" in done.stdout
+    assert "All 50 requests were answered." in done.stdout
+
+
 def test_the_end_of_a_session_keeps_the_results() -> None:
     port = free_port()
     serve = [HOST, "serve", "--port", str(port), "--bind", "127.0.0.1"]

@@ -68,6 +68,8 @@ def test_what_cannot_be_written_is_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"file/a\.json: there is no directory .*/file"):
         output.check(tmp_path / "file" / "a.json")
     output.check(tmp_path / "new" / "folders" / "a.json")
+    with pytest.raises(OutputError, match=r"/dev/full: is not a directory; write another name"):
+        output.check_folder("/dev/full")
     with pytest.raises(OutputError, match=r"a\.json: there is no directory .*/new"):
         output.check(tmp_path / "new" / "a.json", makes_folders=False)
 

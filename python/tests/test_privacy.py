@@ -17,11 +17,14 @@ from test_record import packets
 import narrows as nw
 from narrows.errors import NarrowsError
 from narrows.files import capture
+from narrows.files.blocks import MAGIC
+from narrows.files.packets import captured
 from narrows.measure import history
 from narrows.measure.result import Measurement
 from narrows.storage.anonymous import Anonymizer, key, key_file
 
 ONE = Anonymizer(bytes(range(32)))
+PCAP = b"\xd4\xc3\xb2\xa1"
 
 
 def shared(first: object, second: object, bits: int) -> int:
@@ -213,8 +216,10 @@ def test_a_capture_keeps_its_times_and_valid_checksums(tmp_path: Path, tiny: Pat
 @given(st.binary(max_size=200))
 def test_damaged_captures_are_errors(data: bytes) -> None:
     with contextlib.suppress(NarrowsError):
-        capture.anonymize(capture.MAGIC + data, ONE)
-    with pytest.raises(NarrowsError, match="no capture"):
+        capture.anonymize(MAGIC + data, ONE)
+    with contextlib.suppress(NarrowsError):
+        capture.anonymize(PCAP + data, ONE)
+    with pytest.raises(NarrowsError, match="unknown first bytes"):
         capture.anonymize(b"\0\0\0\0" + data, ONE)
 
 
@@ -233,6 +238,84 @@ def test_payload_and_macs_of_a_foreign_capture_are_removed() -> None:
     assert b"name" not in found
     assert bytes(range(1, 13)) not in found
     assert ONE.address("192.0.2.1").packed in found
+
+
+def in_pcap(link: int, *frames: bytes, magic: int = 0xA1B2C3D4) -> bytes:
+    """A capture as tcpdump writes it; the frames begin at 1.000007 s or 1.000000007 s."""
+    heads = (struct.pack("<IIII", 1, 7, len(frame), len(frame) + 5) for frame in frames)
+    parts = (head + frame for head, frame in zip(heads, frames, strict=True))
+    return struct.pack("<IHHiIII", magic, 2, 4, 0, 0, 262144, link) + b"".join(parts)
+
+
+DATAGRAM = (
+    struct.pack(">BBHHHBBH", 0x45, 0, 36, 1, 0, 64, 17, 0)
+    + bytes([192, 0, 2, 1, 192, 0, 2, 2])
+    + struct.pack(">HHHH", 8080, 12345, 16, 0)
+    + b"secret12"
+)
+MACS = bytes(range(1, 13))
+COOKED = bytes([0, 4, 0, 1, 0, 6]) + bytes(range(1, 9)) + b"\x08\x00"
+COOKED2 = b"\x08\x00\0\0" + bytes(4) + bytes([0, 1, 4, 6]) + bytes(range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("link", "front", "kept"),
+    [
+        (1, MACS + b"\x08\x00", bytes(12) + b"\x08\x00"),
+        (1, MACS + b"\x81\x00\0\7\x08\x00", bytes(12) + b"\x81\x00\0\7\x08\x00"),
+        (101, b"", b""),
+        (113, COOKED, b""),
+        (276, COOKED2, b""),
+        (0, b"\2\0\0\0", b""),
+    ],
+)
+def test_captures_of_tcpdump_are_anonymized(link: int, front: bytes, kept: bytes) -> None:
+    for magic, ns in ((0xA1B2C3D4, 1_000_007_000), (0xA1B23C4D, 1_000_000_007)):
+        made = in_pcap(link, front + DATAGRAM, magic=magic)
+        ((interface, at, made_link, data, length),) = captured(capture.anonymize(made, ONE))
+        assert (interface, round(at * 1e9)) == (0, ns)
+        assert made_link == (1 if link == 1 else 101)
+        assert data[: len(kept)] == kept
+        ip = data[len(kept) :]
+        assert ip[12:20] == ONE.address("192.0.2.1").packed + ONE.address("192.0.2.2").packed
+        assert ip[20:24] == DATAGRAM[20:24]
+        assert len(ip) == 28
+        assert length == len(kept) + len(DATAGRAM) + 5
+
+
+@pytest.mark.parametrize("kind", ["pcap", "pcapng"])
+def test_a_capture_that_ends_within_a_packet_is_anonymized_up_to_it(
+    kind: str, command: Cli, tmp_path: Path
+) -> None:
+    whole = in_pcap(101, DATAGRAM, DATAGRAM)
+    if kind == "pcapng":
+        one = in_capture(DATAGRAM)
+        whole = one + one[one.index(struct.pack("<I", 6), 48) :]
+    made, public = tmp_path / "cut.pcap", tmp_path / "public.pcapng"
+    for less in (0, 1, 40):
+        made.write_bytes(whole[: len(whole) - less])
+        done = command("convert", made, public, "--anonymize")
+        assert done.returncode == 0, done.stderr
+        assert ("the last packet is cut off" in done.stderr) == (less > 0)
+        assert len(list(captured(public.read_bytes()))) == (1 if less else 2)
+
+
+def test_the_format_of_a_written_capture_is_named(command: Cli, tmp_path: Path) -> None:
+    made = tmp_path / "a.pcap"
+    made.write_bytes(in_pcap(101, DATAGRAM))
+    done = command("convert", made, tmp_path / "b.pcap", "--anonymize")
+    assert done.returncode == 2
+    assert f"write {tmp_path / 'b'}.pcapng" in done.stderr
+
+
+def test_a_header_that_is_too_short_keeps_no_payload() -> None:
+    damaged = bytes([0x40]) + DATAGRAM[1:]
+    assert b"secret" not in capture.anonymize(in_pcap(101, damaged), ONE)
+
+
+def test_an_unknown_link_type_is_named() -> None:
+    with pytest.raises(NarrowsError, match=r"a\.pcap: .*link type 127 is not known"):
+        capture.anonymize(in_pcap(127, DATAGRAM), ONE, "a.pcap")
 
 
 def in_capture(packet: bytes) -> bytes:
@@ -347,6 +430,24 @@ def test_files_are_added_with_pseudonyms(stored: Path, command: Cli, tmp_path: P
     assert done.returncode == 0, done.stderr
     assert b"secret.example" not in stored.read_bytes()
     assert len(history.rows()) == 4
+
+
+def test_a_measurement_gets_pseudonyms_once(stored: Path, command: Cli, tmp_path: Path) -> None:
+    plain, public, again = (tmp_path / name for name in ("m.json", "public.json", "again.json"))
+    foreign = measurement("flent on host0.example", "host0.example", "2026-01-01T00:00:00Z")
+    plain.write_text(foreign.text())
+    for one, other in ((plain, public), (public, again)):
+        assert command("convert", one, other, "--anonymize").returncode == 0
+    assert public.read_bytes() == again.read_bytes()
+    assert json.loads(public.read_text())["anonymized"] is True
+    for file in (plain, public):
+        assert command("history", "--add", file).returncode == 0
+    done = command("history", "--anonymize", "--json")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "host0.example" not in done.stdout
+    assert len({(row["id"], row["host"]) for row in found[:2]}) == 1
+    # The same host without and with a name in the identifier.
+    assert found[0]["host"] == found[-1]["host"]
 
 
 def test_old_measurements_are_forgotten_at_the_next_one(

@@ -20,9 +20,11 @@ KINDS = {
     "x86_64-unknown-linux-gnu": "x86_64",
     "aarch64-unknown-linux-musl": "aarch64",
     "armv7-unknown-linux-gnueabihf": "arm",
-    "mips-unknown-linux-gnu": "mips",
-    "mipsel-unknown-linux-gnu": "mipsel",
+    "mips-unknown-linux-musl": "mips",
+    "mipsel-unknown-linux-musl": "mipsel",
 }
+# The processor of many routers, which has no floating-point unit.
+MIPS = ["-cpu", "24Kc"]
 MOST_BYTES = 4_000_000
 PLAN = {
     "narrows": "0.1.0",
@@ -50,7 +52,7 @@ def host(request: pytest.FixtureRequest) -> list[str]:
     runner = shutil.which(f"qemu-{processor}-static")
     if runner is None:
         pytest.skip(f"qemu-{processor}-static is not installed")
-    return [runner, str(program)]
+    return [runner, *(MIPS if processor.startswith("mips") else []), str(program)]
 
 
 def free_port() -> int:
@@ -77,6 +79,26 @@ def test_it_is_one_small_file(host: list[str]) -> None:
     assert Path(host[-1]).stat().st_size < MOST_BYTES
     told = subprocess.run([*host, "--version"], capture_output=True, text=True, check=True)
     assert told.stdout.startswith("narrows-host ")
+    told = subprocess.run([*host, "--help"], capture_output=True, text=True, check=True)
+    assert "narrows-host tune audit" in told.stdout
+
+
+@pytest.mark.parametrize("transport", ["quic", "udp"])
+def test_transports_that_it_lacks_are_refused_with_the_remedy(
+    host: list[str], serving: int, transport: str
+) -> None:
+    words = ["measure", "127.0.0.1", "--port", str(serving), "--test", "tcp_down", "--transport"]
+    own = subprocess.run([*host, *words, transport], capture_output=True, text=True, check=False)
+    assert own.returncode == 2
+    assert f"--transport {transport}: this narrows-host was built without it" in own.stderr
+    assert "use the narrows-host of a wheel or of `make setup`" in own.stderr
+
+    from narrows.host.live import HOST  # noqa: PLC0415 - it needs the package with this program
+
+    far = subprocess.run([HOST, *words, transport], capture_output=True, text=True, check=False)
+    assert far.returncode == 2
+    assert f"does not have --transport {transport}" in far.stderr
+    assert "a small build" in far.stderr
 
 
 def test_it_serves_pings_and_response_times(serving: int) -> None:
@@ -94,6 +116,33 @@ def test_it_serves_pings_and_response_times(serving: int) -> None:
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout)["phases"]
     assert time.monotonic() - begin < 30
+
+
+def test_it_measures_and_audits(host: list[str]) -> None:
+    from narrows.host.live import HOST  # noqa: PLC0415 - it needs the package with this program
+
+    port = free_port()
+    command = [HOST, "serve", "--port", str(port), "--bind", "127.0.0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()
+            to = ["measure", "127.0.0.1", "--port", str(port), "--test", "tcp_ndown"]
+            told = subprocess.run(
+                [*host, *to, "--idle", "1s", "--duration", "2s", "--pacing", "500kbit"],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        finally:
+            server.terminate()
+    assert told.returncode == 0, told.stderr
+    made = json.loads(told.stdout)
+    assert sum(flow["bytes"] for flow in made["flows"]) > 500_000
+    told = subprocess.run([*host, "tune", "audit"], capture_output=True, text=True, check=False)
+    assert told.returncode in {0, 1}, told.stderr
+    assert "The audit found" in told.stdout
 
 
 def test_a_plan_is_applied_verified_and_reverted(host: list[str], tmp_path: Path) -> None:

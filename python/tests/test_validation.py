@@ -29,6 +29,7 @@ from validation import (
     live_study,
     loss_by_engine,
     mutations,
+    own_tcp,
     page_parts,
     papers,
     side_by_side,
@@ -615,3 +616,26 @@ def test_no_value_of_narrows_is_written_by_hand() -> None:
             if kind == "none":
                 allowed |= {"agrees", "command", "published"}
             assert set(claim) <= allowed, claim["of"]
+
+
+def test_the_page_of_transports_over_udp_has_the_stored_results() -> None:
+    kernel, results = own_tcp.read()
+    page = own_tcp.page(kernel, results)
+    if RENEW:
+        own_tcp.PAGE.write_text(page, encoding="utf-8")
+    assert own_tcp.PAGE.read_text(encoding="utf-8") == page
+    assert own_tcp.unexplained(results) == []
+    assert {case.transport for case in results} == set(own_tcp.TRANSPORTS)
+
+
+def test_a_transport_outside_of_the_tolerance_needs_a_reason(tmp_path: Path) -> None:
+    path = next(iter(own_tcp.PATHS))
+    kernel, quic = (own_tcp.Case(path, "upload", "cubic", name) for name in ("tcp", "quic"))
+    for goodput, rtt, bad in ((9.6, 57.0, []), (9.4, 50.0, [quic]), (10.0, 58.0, [quic])):
+        results = {
+            kernel: own_tcp.Metrics(10.0, 50.0, 0.0), quic: own_tcp.Metrics(goodput, rtt, 1.0),
+        }  # fmt: skip
+        assert own_tcp.unexplained(results) == bad
+        own_tcp.write("6.12", results, tmp_path / "stored.json")
+        assert own_tcp.read(tmp_path / "stored.json") == ("6.12", results)
+        assert ("- `cubic`: not explained" in own_tcp.page("6.12", results)) == bool(bad)

@@ -107,6 +107,8 @@ def test_a_limit_is_crossed_in_the_direction_of_the_problem() -> None:
             "the first value of a range must be below the second; write --over path.rtt=LOW:HIGH",
         ),
         ("path rtt=5ms:9ms", "`path rtt` is no key of a scenario"),
+        ("path.loss=nan:0.1", "nan is not a number; write --over path.loss=LOW:HIGH"),
+        ("path.loss=0,-Inf", "-Inf is not a number; write --over path.loss=LOW:HIGH"),
     ],
 )
 def test_values_that_are_neither_a_range_nor_a_list_are_named(text: str, said: str) -> None:
@@ -370,6 +372,7 @@ def test_errors_name_the_place_and_the_correction(
     done = cli("worst-case", str(tmp_path / "tiny.toml"), *words, "--into", str(tmp_path / "into"))
     assert done.returncode == 2
     assert said in done.stderr
+    assert done.stderr.count("is not a key") <= 1
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "into").exists()
 

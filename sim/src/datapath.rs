@@ -211,7 +211,7 @@ impl<'a> Nic<'a> {
             self.enter_path(&segment);
         }
     }
-    #[inline]
+    #[inline(always)]
     fn packet(&mut self, segment: &Segment) -> Packet {
         let packet = match &segment.congestion {
             None => Packet::data(self.flow, segment),
@@ -323,6 +323,7 @@ impl SimNetwork {
             None => self.push_at_once(now, port, packet, observer),
         }
     }
+    #[inline(never)]
     fn push_at_once(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
         match &mut self.network {
             Network::Wired(path) => path.push(now, port, packet, observer),

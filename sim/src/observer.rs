@@ -113,9 +113,12 @@ impl engine::Packets<Packet> for Packets {
         let dscp = packet.dscp();
         match packet.kind() {
             Kind::Data => capture::segment(endpoints, dscp, &self.headers.segment(packet), head),
-            Kind::Ack => {
-                capture::acknowledgement(endpoints.reversed(), dscp, self.acks.look(packet), head)
-            }
+            Kind::Ack => capture::acknowledgement(
+                endpoints.reversed(),
+                dscp,
+                &self.acks.content(packet),
+                head,
+            ),
             Kind::Ping => capture::datagram(endpoints, dscp, packet.ecn(), payload, head),
             Kind::Pong => {
                 capture::datagram(endpoints.reversed(), dscp, packet.ecn(), payload, head)

@@ -3,72 +3,97 @@
 //! At such a hop, the packets that have entered so far determine the departure of each one. A
 //! packet starts when its predecessor has left or, without one, when it enters. Therefore the
 //! departure of a packet is computed when the packet enters, and the packet is passed to the delay
-//! line at once. The hop only keeps the times and the sizes of packets that have not left, for the
-//! backlog and the metrics. The results are those of [`Hop`](super::hop::Hop) in its general form.
+//! line at once. The last packets on the delay line are those that have not left the hop; their
+//! number and their size are the backlog. The results are those of [`Hop`](super::hop::Hop) in its
+//! general form.
 
 use super::NetworkObserver;
-use crate::queue::{Backlog, Limit};
-use crate::units::{Bytes, Time};
-use alloc::collections::VecDeque;
+use super::delay::ConstantDelay;
+use super::link::Serial;
+use crate::packet::Packet;
+use crate::queue::{Backlog, DropReason, Limit};
+use crate::units::Time;
 
-/// A packet that has entered and not left.
-struct Pending {
-    entered: Time,
-    departs: Time,
-    size: Bytes,
-}
-
-/// The queue and the packet in service.
+/// The queue, the packet in service and the link.
 pub(super) struct ClosedForm {
+    /// Number of the hop, for the observer.
+    hop: u8,
     limit: Limit,
-    /// The first packet is in service, all others wait.
-    pending: VecDeque<Pending>,
+    link: Serial,
+    /// Number of packets on the delay line that have not left the hop. The first of them is in
+    /// service, all others wait.
+    inside: usize,
+    /// The waiting packets.
     backlog: Backlog,
+    /// Departure of the packet in service; [`Time::MAX`] without one.
+    next: Time,
+    /// Departure of the packet that entered last.
+    last: Time,
 }
 
 impl ClosedForm {
-    /// An empty queue with this limit.
-    pub fn new(limit: Limit) -> ClosedForm {
+    /// An empty queue with this limit before an idle link of constant rate.
+    pub fn new(hop: u8, limit: Limit, link: Serial) -> ClosedForm {
         ClosedForm {
+            hop,
             limit,
-            pending: VecDeque::new(),
+            link,
+            inside: 0,
             backlog: Backlog::default(),
+            next: Time::MAX,
+            last: Time::ZERO,
         }
     }
     /// Returns the backlog at the time of the last [`settle`](Self::settle).
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
-    /// Reports all departures up to `now`.
-    #[inline]
-    pub fn settle<P, O: NetworkObserver<P>>(&mut self, now: Time, hop: u8, out: &mut O) {
-        while let Some(first) = self.pending.front().filter(|first| first.departs <= now) {
-            out.has_departed(first.departs, hop, first.entered);
-            self.pending.pop_front();
-            if let Some(next) = self.pending.front() {
-                self.backlog.remove(next.size);
+    /// Reports all departures up to `now`. `line` is the delay line of all calls.
+    #[inline(always)]
+    pub fn settle<P: Packet, O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        line: &ConstantDelay<P>,
+        out: &mut O,
+    ) {
+        while self.next <= now && self.inside > 0 {
+            let mut inside = line.newest(self.inside);
+            if let Some((_, packet)) = inside.next() {
+                out.has_departed(self.next, self.hop, packet.enqueued_at());
             }
+            self.inside -= 1;
+            self.next = match inside.next() {
+                Some((arrives, packet)) => {
+                    self.backlog.remove(packet.size());
+                    line.entered(*arrives)
+                }
+                None => Time::MAX,
+            };
         }
     }
-    /// Returns the time at which a packet of `size` that enters at `now` goes into service, or
-    /// `None` if the queue is full. Departures up to `now` are settled.
-    #[inline]
-    pub fn start(&self, now: Time, size: Bytes) -> Option<Time> {
+    /// Takes an entering `packet`, and handles everything up to `now`.
+    #[inline(always)]
+    pub fn pass<P: Packet, O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        mut packet: P,
+        line: &mut ConstantDelay<P>,
+        out: &mut O,
+    ) {
+        self.settle(now, line, out);
+        packet.set_enqueued_at(now);
+        let size = packet.size();
         if !self.limit.admits(self.backlog, size) {
-            return None;
+            return out.dropped(now, self.hop, packet, DropReason::Overflow);
         }
-        Some(self.pending.back().map_or(now, |last| last.departs))
-    }
-    /// Adds the packet, which leaves at `departs`.
-    #[inline]
-    pub fn add(&mut self, entered: Time, departs: Time, size: Bytes) {
-        if !self.pending.is_empty() {
+        if self.inside == 0 {
+            self.last = self.link.serve(now, size);
+            self.next = self.last;
+        } else {
+            self.last = self.link.serve(self.last, size);
             self.backlog.add(size);
         }
-        self.pending.push_back(Pending {
-            entered,
-            departs,
-            size,
-        });
+        self.inside += 1;
+        line.push(self.last, packet);
     }
 }

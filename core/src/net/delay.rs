@@ -41,6 +41,17 @@ impl<P> ConstantDelay<P> {
         }
         self.packets.pop_front().map(|(_, packet)| packet)
     }
+    /// Returns the `n` packets that entered last, in order, each with the time when it leaves.
+    #[inline]
+    pub fn newest(&self, n: usize) -> impl Iterator<Item = &(Time, P)> {
+        let first = self.packets.len().saturating_sub(n);
+        (first..first + n).map_while(|place| self.packets.get(place))
+    }
+    /// Returns when a packet entered that leaves at `leaves`.
+    #[inline]
+    pub fn entered(&self, leaves: Time) -> Time {
+        Time::from_ns(leaves.as_ns() - self.delay.as_ns())
+    }
     /// Returns the packet that leaves as the `n`th from now, counted from 0.
     pub fn coming(&self, n: usize) -> Option<&P> {
         self.packets.get(n).map(|(_, packet)| packet)

@@ -33,7 +33,7 @@
 use super::NetworkObserver;
 use super::bernoulli::Bernoulli;
 use super::closed_form::ClosedForm;
-use super::delay::{ConstantDelay, DelayLine};
+use super::delay::DelayLine;
 use super::delivery_trace::DeliveryTrace;
 use super::link::{Serial, TokenBucket};
 use super::loss::LossModel;
@@ -203,8 +203,8 @@ pub struct Hop<P> {
     timely: bool,
     /// Whether `peek` has ever returned a packet; if not, it is not called again in vain.
     peeks: bool,
-    /// The queue and the packet in service in closed form; it is used instead of `queue` and
-    /// `held`.
+    /// The queue, the packet in service and the link in closed form; it is used instead of
+    /// `queue`, `held` and `server`.
     closed: Option<Box<ClosedForm>>,
 }
 
@@ -251,46 +251,24 @@ impl<P: Packet> Hop<P> {
         backlog
     }
 
-    /// Uses the closed form from now on, if the empty hop has one; returns whether it has.
-    pub(super) fn use_closed_form(&mut self) -> bool {
+    /// Uses the closed form from now on, if the empty hop has one.
+    pub(super) fn use_closed_form(&mut self) {
         if let (Server::Serial(serial), None, true) = (&self.server, &self.before, self.is_empty())
         {
             if let Some(limit) = self.queue.tail_drop().filter(|_| serial.is_constant()) {
-                self.closed = Some(Box::new(ClosedForm::new(limit)));
+                self.closed = Some(Box::new(ClosedForm::new(
+                    self.number,
+                    limit,
+                    serial.clone(),
+                )));
             }
         }
-        self.closed.is_some()
     }
 
-    /// In closed form: takes an entering `packet`, and handles everything up to `now`.
+    /// Returns the closed form of the hop, if it is in use.
     #[inline]
-    pub(super) fn pass<O: NetworkObserver<P>>(
-        &mut self,
-        now: Time,
-        mut packet: P,
-        line: &mut ConstantDelay<P>,
-        out: &mut O,
-    ) {
-        let (Some(closed), Server::Serial(serial)) = (&mut self.closed, &mut self.server) else {
-            return;
-        };
-        closed.settle(now, self.number, out);
-        packet.set_enqueued_at(now);
-        let size = packet.size();
-        let Some(start) = closed.start(now, size) else {
-            return out.dropped(now, self.number, packet, DropReason::Overflow);
-        };
-        let departs = serial.serve(start, size);
-        closed.add(now, departs, size);
-        line.push(departs, packet);
-    }
-
-    /// In closed form: reports all departures up to `now`.
-    #[inline]
-    pub(super) fn settle<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
-        if let Some(closed) = &mut self.closed {
-            closed.settle(now, self.number, out);
-        }
+    pub(super) fn closed_form(&mut self) -> Option<&mut ClosedForm> {
+        self.closed.as_deref_mut()
     }
 
     /// Returns the number of packets in the hop, including the one in service. In closed form, all

@@ -189,6 +189,9 @@ pub struct Serial {
     flow: Flow,
     free_at: Time,
     remainder: u64,
+    /// With a constant rate, the size served last, and quotient and remainder of its work by the
+    /// rate. Most packets have the size of the one before, so that they need no division.
+    usual: (Bytes, u64, u64),
 }
 
 impl Serial {
@@ -206,6 +209,7 @@ impl Serial {
             flow,
             free_at: Time::ZERO,
             remainder: 0,
+            usual: (Bytes::ZERO, 0, 0),
         }
     }
     /// Returns whether the rate is constant.
@@ -219,10 +223,21 @@ impl Serial {
         if now != self.free_at {
             self.remainder = 0;
         }
-        let work = work(size).saturating_add(self.remainder);
         (self.free_at, self.remainder) = match &mut self.flow {
-            Flow::Constant(bits) => (now + Span::ns(work / *bits), work % *bits),
-            Flow::Varying(pace) => pace.reach(now, work),
+            Flow::Constant(bits) => {
+                if self.usual.0 != size {
+                    let work = work(size);
+                    self.usual = (size, work / *bits, work % *bits);
+                }
+                let (_, ns, more) = self.usual;
+                let missing = *bits - more;
+                if self.remainder >= missing {
+                    (now + Span::ns(ns + 1), self.remainder - missing)
+                } else {
+                    (now + Span::ns(ns), self.remainder + more)
+                }
+            }
+            Flow::Varying(pace) => pace.reach(now, work(size).saturating_add(self.remainder)),
         };
         self.free_at
     }

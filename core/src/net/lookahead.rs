@@ -10,6 +10,14 @@ pub trait Lookahead<P> {
     /// Returns the minimum time after which an event at one port can affect the other port, if
     /// there is a constant minimum.
     fn lookahead(&self) -> Option<Span>;
+    /// Passes packets that enter at `port` at one time to the network, in this order.
+    fn push_burst<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        port: Port,
+        packets: impl Iterator<Item = P>,
+        out: &mut O,
+    );
     /// Handles everything up to `now` in the forward direction except arrivals, for engines that
     /// take arrivals with [`arrivals`](Self::arrivals).
     fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O);

@@ -19,7 +19,8 @@
 //! wake-up for a departure: the earlier packet arrives first. A caller that needs the state of the
 //! queues at `now` polls the path first.
 
-use super::delay::DelayLine;
+use super::closed_form::ClosedForm;
+use super::delay::{ConstantDelay, DelayLine};
 use super::delay_schedule::Delays;
 use super::hop::Hop;
 use super::jitter::Jitter;
@@ -48,8 +49,6 @@ struct Direction<P> {
     /// change.
     due: Time,
     news: Time,
-    /// Whether the only hop is in closed form.
-    closed: bool,
 }
 
 impl<P: Packet> Direction<P> {
@@ -61,7 +60,6 @@ impl<P: Packet> Direction<P> {
             out: DelayLine::new(delays),
             due: Time::MAX,
             news: Time::MAX,
-            closed: false,
         }
     }
     /// Hops, each with the propagation behind it.
@@ -84,27 +82,53 @@ impl<P: Packet> Direction<P> {
         let lines: usize = self.between.iter().map(DelayLine::len).sum();
         hops + (lines + self.out.len()) as u64
     }
+    /// Takes packets that enter the network at `port` at one time.
     #[inline]
-    fn push<O: NetworkObserver<P>>(&mut self, now: Time, packet: P, out: &mut O) {
+    fn push<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        port: Port,
+        packets: impl Iterator<Item = P>,
+        out: &mut O,
+    ) {
         if self.hops.is_empty() {
-            return self.out.push(now, packet);
-        }
-        if self.closed {
-            if let ([hop], DelayLine::Constant(line)) = (self.hops.as_mut_slice(), &mut self.out) {
-                return hop.pass(now, packet, line, out);
+            for packet in packets {
+                out.entered(now, port, &packet);
+                self.out.push(now, packet);
+            }
+        } else if let Some((closed, line)) = self.closed_form() {
+            for packet in packets {
+                out.entered(now, port, &packet);
+                closed.pass(now, packet, line, out);
+            }
+        } else {
+            for packet in packets {
+                out.entered(now, port, &packet);
+                self.enter(now, packet, out);
             }
         }
+    }
+    /// Passes a packet to the first hop in its general form.
+    fn enter<O: NetworkObserver<P>>(&mut self, now: Time, packet: P, out: &mut O) {
         self.serve(now, out);
         let behind = self.between.first_mut().unwrap_or(&mut self.out);
         self.hops[0].push(now, packet, behind, out);
         self.note();
     }
+    /// The closed form of the only hop, and the line behind it, if the closed form is in use.
+    #[inline]
+    fn closed_form(&mut self) -> Option<(&mut ClosedForm, &mut ConstantDelay<P>)> {
+        match (self.hops.first_mut()?.closed_form(), &mut self.out) {
+            (Some(closed), DelayLine::Constant(line)) => Some((closed, line)),
+            _ => None,
+        }
+    }
     /// Handles everything up to `now` except arrivals.
     #[inline]
     fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         if self.due > now {
-            if let ([hop], true) = (self.hops.as_mut_slice(), self.closed) {
-                hop.settle(now, out);
+            if let Some((closed, line)) = self.closed_form() {
+                closed.settle(now, line, out);
             }
             return;
         }
@@ -256,7 +280,7 @@ impl<P: Packet> Path<P> {
     pub fn use_closed_form(&mut self) {
         for way in [&mut self.forward, &mut self.reverse] {
             if let ([hop], DelayLine::Constant(_)) = (way.hops.as_mut_slice(), &way.out) {
-                way.closed = hop.use_closed_form();
+                hop.use_closed_form();
             }
         }
     }
@@ -293,13 +317,7 @@ impl<P: Packet> Network<P> for Path<P> {
     /// Passes a packet to the path. No packet arrives during this call, even if the propagation
     /// delay is 0. Call `next_wakeup` after it.
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
-        out.entered(now, port, &packet);
-        if port == FAR {
-            self.reverse.push(now, packet, out);
-        } else {
-            debug_assert_eq!(port, NEAR);
-            self.forward.push(now, packet, out);
-        }
+        self.push_burst(now, port, core::iter::once(packet), out);
     }
 
     fn next_wakeup(&self) -> Option<Time> {
@@ -320,6 +338,21 @@ impl<P: Packet> Network<P> for Path<P> {
 }
 
 impl<P: Packet> Lookahead<P> for Path<P> {
+    fn push_burst<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        port: Port,
+        packets: impl Iterator<Item = P>,
+        out: &mut O,
+    ) {
+        if port == FAR {
+            self.reverse.push(now, port, packets, out);
+        } else {
+            debug_assert_eq!(port, NEAR);
+            self.forward.push(now, port, packets, out);
+        }
+    }
+
     /// Returns `None` unless the delay behind the last hop is constant and the reverse path has no
     /// hop.
     fn lookahead(&self) -> Option<Span> {

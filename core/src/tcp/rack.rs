@@ -64,6 +64,7 @@ impl Rack {
         }
     }
     /// Records the arrival of a segment sent at `sent_us` that ends at `end`.
+    #[inline]
     pub fn delivered(&mut self, now_us: u64, sent_us: u64, end: u64, flags: u16, rtt: &Rtt) {
         let took = now_us.saturating_sub(sent_us);
         // Faster than the minimum RTT: the original arrived, not the retransmission at this time.
@@ -139,6 +140,7 @@ impl Rack {
     /// Updates the reordering window for an ACK. `prior_delivered` is the number of packets that
     /// had been delivered when the most recently sent segment that this ACK delivers was sent.
     /// `delivered` is this number now.
+    #[inline]
     pub fn update_window(&mut self, prior_delivered: Option<u64>, delivered: u64) {
         let Some(prior) = prior_delivered else { return };
         if prior < self.last_delivered {

@@ -92,6 +92,15 @@ impl Seg {
             app_limited: self.is(APP_LIMITED),
         }
     }
+    /// A segment that leaves at `sent_us`, when the connection has the counters `known`. Its place
+    /// in the stream is added by [`Scoreboard::push`].
+    #[inline]
+    pub fn sent(sent_us: u64, known: &Snapshot) -> Seg {
+        let mut seg = Seg::default();
+        seg.stamp(sent_us, known);
+        seg
+    }
+    #[inline]
     fn stamp(&mut self, sent_us: u64, known: &Snapshot) {
         let before = |us: u64| sent_us.saturating_sub(us).min(u64::from(u32::MAX)) as u32;
         self.sent_us = sent_us;
@@ -103,8 +112,8 @@ impl Seg {
 }
 
 /// Segments that were sent once and acknowledged together.
-#[derive(Copy, Clone, Debug)]
-pub struct Untouched {
+#[derive(Debug)]
+pub struct Untouched<'a> {
     /// Time when the first was sent, µs.
     pub first_sent_us: u64,
     /// Offset of the first byte of the first.
@@ -112,7 +121,9 @@ pub struct Untouched {
     /// The byte after the last byte of the first.
     pub first_end: u64,
     /// The last.
-    pub last: Seg,
+    pub last: &'a Seg,
+    /// Number of the last.
+    pub last_number: u64,
     /// Number of segments.
     pub segments: u32,
 }
@@ -282,25 +293,28 @@ impl Scoreboard {
         self.at(number)
     }
 
-    /// Adds new data that leaves at `sent_us`; `flags`: `GLUED`, `PUSHED`.
-    pub fn push(&mut self, len: u32, sent_us: u64, known: &Snapshot, flags: u16) {
+    /// Adds `len` bytes of new data that leave as [`sent`](Seg::sent) states; `flags`: `GLUED`,
+    /// `PUSHED`.
+    #[inline]
+    pub fn push(&mut self, len: u32, sent: &Seg, flags: u16) {
         if self.packets_out() as usize == self.ring.len() {
             self.grow();
         }
-        let i = self.tail;
+        let (i, newest) = (self.tail, self.newest);
         self.tail += 1;
-        let mut seg = Seg {
+        *self.at_mut(i) = Seg {
             seq: self.nxt,
             skip: i,
             len,
-            flags,
-            ..Seg::default()
+            flags: sent.flags | flags | LINKED,
+            older: newest,
+            newer: NIL,
+            ..*sent
         };
-        seg.stamp(sent_us, known);
-        *self.at_mut(i) = seg;
         self.nxt += u64::from(len);
         self.buffers += u64::from(flags & GLUED == 0);
-        self.link_newest(i);
+        self.newest = i;
+        self.link_from(newest, i);
     }
     /// Records a retransmission. `counted`: the retransmission counts as in flight (a tail loss
     /// probe does not).
@@ -314,6 +328,7 @@ impl Scoreboard {
         self.retrans_out += u32::from(newly);
         self.link_newest(i);
     }
+    #[cold]
     fn grow(&mut self) {
         let size = (self.ring.len() * 2).max(16);
         let mut ring = alloc::vec![Seg::default(); size];
@@ -329,12 +344,17 @@ impl Scoreboard {
         seg.older = newest;
         seg.newer = NIL;
         seg.flags |= LINKED;
-        if newest == NIL {
+        self.newest = i;
+        self.link_from(newest, i);
+    }
+    /// Links `i` behind `older`, the segment sent before it, if there is one.
+    #[inline]
+    fn link_from(&mut self, older: u64, i: u64) {
+        if older == NIL {
             self.oldest = i;
         } else {
-            self.at_mut(newest).newer = i;
+            self.at_mut(older).newer = i;
         }
-        self.newest = i;
     }
     fn unlink(&mut self, i: u64) {
         let Seg {
@@ -400,17 +420,18 @@ impl Scoreboard {
         (self.newest != NIL).then_some(self.newest)
     }
 
-    /// Removes the first segment if it lies wholly below `ack`.
+    /// Returns whether there is a first segment that lies wholly below `ack`.
     #[inline]
+    pub fn acknowledges_first(&self, ack: u64) -> bool {
+        self.first().is_some_and(|first| first.end() <= ack)
+    }
+    /// Removes the first segment if it lies wholly below `ack`.
     pub fn pop_acked(&mut self, ack: u64) -> Option<Seg> {
-        if self.head == self.tail {
+        if !self.acknowledges_first(ack) {
             return None;
         }
         let i = self.head;
         let seg = *self.at(i);
-        if seg.end() > ack {
-            return None;
-        }
         if seg.is(LINKED) {
             self.bypass(i, seg.older, seg.newer);
         }
@@ -434,7 +455,7 @@ impl Scoreboard {
     /// completely. Its segments are neighbours in the order of transmission, too: a segment that
     /// was retransmitted between two of them would lie between them.
     #[inline]
-    pub fn pop_untouched(&mut self, ack: u64) -> Option<Untouched> {
+    pub fn pop_untouched(&mut self, ack: u64) -> Option<Untouched<'_>> {
         const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
         let (mut end, mut buffers) = (self.head, 0);
         while end < self.tail {
@@ -448,26 +469,28 @@ impl Scoreboard {
         if end == self.head {
             return None;
         }
-        let (first, last) = (self.at(self.head), *self.at(end - 1));
-        let run = Untouched {
-            first_sent_us: first.sent_us,
-            first_seq: first.seq,
-            first_end: first.end(),
-            last,
-            segments: (end - self.head) as u32,
-        };
-        let older = first.older;
+        let (first, last) = (self.at(self.head), self.at(end - 1));
+        let (older, newer, una) = (first.older, last.newer, last.end());
+        let (first_sent_us, first_seq, first_end) = (first.sent_us, first.seq, first.end());
+        let segments = (end - self.head) as u32;
         if (self.head..end).contains(&self.before) {
             self.before = older;
         }
-        self.bypass(end - 1, older, last.newer);
+        self.bypass(end - 1, older, newer);
         self.head = end;
-        self.una = last.end();
+        self.una = una;
         self.buffers -= buffers;
         if self.head == self.tail {
             self.lost.clear();
         }
-        Some(run)
+        Some(Untouched {
+            first_sent_us,
+            first_seq,
+            first_end,
+            last: self.at(end - 1),
+            last_number: end - 1,
+            segments,
+        })
     }
 
     /// The number of the segment with byte `seq` if all segments are full. None is longer, so the

@@ -26,6 +26,7 @@ const RESERVE: u64 = 321;
 
 impl Gso {
     /// Returns the maximum number of payload bytes of a super-packet.
+    #[inline]
     pub fn payload(self) -> u64 {
         let size = match self {
             Gso::Bytes(bytes) => bytes.get().min(SIZE),
@@ -34,6 +35,7 @@ impl Gso {
         size.saturating_sub(RESERVE).max(u64::from(MSS))
     }
     /// Returns the maximum number of segments of a super-packet, with `mss` bytes of payload each.
+    #[inline]
     pub fn segments(self, mss: u32) -> u32 {
         let most = match self {
             Gso::Off => 1,

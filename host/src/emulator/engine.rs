@@ -369,11 +369,12 @@ impl<'p> Parts<'p> {
             ccs.sort();
             ccs.dedup();
             let options = SocketOptions::of(scenario, place.host, Ip::V4);
+            let machine = self.machine;
             hosts.push(self.start(
                 scope,
                 host,
                 move || {
-                    preflight::check_ccs(&ccs)?;
+                    preflight::check_flow_ccs(machine, scenario, &ccs)?;
                     options.check()?;
                     Traffic::new(out, incoming, watching)
                 },
@@ -388,7 +389,7 @@ impl<'p> Parts<'p> {
             .collect();
         let mut applications = None;
         if !specs.is_empty() {
-            let spaces = self.spaces;
+            let (spaces, machine) = (self.spaces, self.machine);
             let mut ccs: Vec<String> = specs
                 .iter()
                 .filter(|spec| !spec.udp)
@@ -400,7 +401,7 @@ impl<'p> Parts<'p> {
                 scope,
                 usize::from(NEAR),
                 move || {
-                    preflight::check_ccs(&ccs)?;
+                    preflight::check_flow_ccs(machine, scenario, &ccs)?;
                     Applications::new(specs, spaces, watching)
                 },
                 move |applications, clock| applications.run(clock, stop),

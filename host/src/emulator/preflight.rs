@@ -330,6 +330,34 @@ pub fn gain_privilege() -> Result<(), HostError> {
 /// Checks that this thread's namespace has all of these congestion controls. The kernel loads a
 /// module on request if that is permitted.
 pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
+    match unavailable(names, Machine::Host)? {
+        Some((_, why)) => Err(missing(why)),
+        None => Ok(()),
+    }
+}
+
+/// Checks that this thread's namespace has these congestion controls of the flows of a scenario.
+pub fn check_flow_ccs(
+    machine: Machine,
+    scenario: &Scenario,
+    names: &[String],
+) -> Result<(), HostError> {
+    let Some((name, why)) = unavailable(names, machine)? else {
+        return Ok(());
+    };
+    let named = |flow: &FlowSpec| flow.cc.of_kernel().unwrap_or(&flow.cc.kind) == name;
+    Err(match scenario.flows.iter().position(named) {
+        Some(number) => key(
+            format!("{}.cc", section_of(scenario, number)),
+            format!("is not available: {why}"),
+        ),
+        None => missing(why),
+    })
+}
+
+/// The first of these congestion controls that this thread's namespace does not have, and the
+/// reason.
+fn unavailable(names: &[String], machine: Machine) -> Result<Option<(&str, String)>, HostError> {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     for name in names {
         let socket = sys::tcp(any).map_err(HostError::failed("a socket"))?;
@@ -349,13 +377,17 @@ pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
                 allowed.trim()
             )
         } else {
+            // A virtual machine has no modules.
+            let load = match machine {
+                Machine::Host => format!("run `sudo modprobe tcp_{name}`, or "),
+                Machine::Virtual(_) => String::new(),
+            };
             format!(
-                "this kernel has no congestion control {name} (it has {}): `sudo modprobe \
-                 tcp_{name}`, or select another",
+                "this kernel has no congestion control {name} (it has {}); {load}select another",
                 known.trim().replace(' ', ", ")
             )
         };
-        return Err(missing(text));
+        return Ok(Some((name, text)));
     }
-    Ok(())
+    Ok(None)
 }

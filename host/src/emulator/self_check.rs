@@ -169,6 +169,15 @@ fn shown(x: f64) -> Value {
     json!(rounded)
 }
 
+/// A time in us as text; in ms if it has more than four digits.
+pub fn lateness(us: f64) -> String {
+    if us < 9999.5 {
+        format!("{us:.0} us")
+    } else {
+        format!("{:.1} ms", us / 1e3)
+    }
+}
+
 /// The result of the self-check as JSON, with the verdict. It is the key `instruments` of a run.
 pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     let us = |span: Span| span.as_ns() as f64 / 1e3;
@@ -178,22 +187,22 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     let limit = (on.rtt.as_ns() as f64 / 1e3 * PART_OF_RTT).max(us(ALWAYS_SMALL));
     if at(0.99) > limit {
         why.push(format!(
-            "1 % of packets left more than {:.0} us late; the limit at an RTT of {:.1} ms is {:.0} \
-             us: use an idle machine, or run as root",
-            at(0.99),
+            "1 % of packets left more than {} late; the limit at an RTT of {:.1} ms is {}: use an \
+             idle machine, or run as root",
+            lateness(at(0.99)),
             on.rtt.as_ms(),
-            limit
+            lateness(limit)
         ));
     }
     let worst_part = if on.peaks { PEAK_OF_RTT } else { WORST_OF_RTT };
     let worst_limit = (on.rtt.as_ns() as f64 / 1e3 * worst_part).max(us(WORST_ALWAYS_SMALL));
     if at(0.999) > worst_limit {
         why.push(format!(
-            "0.1 % of packets left more than {:.0} us late; the limit at an RTT of {:.1} ms is \
-             {:.0} us: use an idle machine, or run as root",
-            at(0.999),
+            "0.1 % of packets left more than {} late; the limit at an RTT of {:.1} ms is {}: use \
+             an idle machine, or run as root",
+            lateness(at(0.999)),
             on.rtt.as_ms(),
-            worst_limit
+            lateness(worst_limit)
         ));
     }
     if windows > 0 && mean.abs() > RATE {
@@ -302,6 +311,12 @@ mod tests {
         // A window that was not busy does not count.
         *seen.window(Time::ZERO + Span::s(1)) = (500_000, 0);
         seen
+    }
+    #[test]
+    fn long_times_are_written_in_ms() {
+        assert_eq!(lateness(64.4), "64 us");
+        assert_eq!(lateness(9999.4), "9999 us");
+        assert_eq!(lateness(19_857.0), "19.9 ms");
     }
     fn on(rtt: Span) -> Conditions {
         Conditions {

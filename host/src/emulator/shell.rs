@@ -12,7 +12,7 @@
 use crate::emulator::engine;
 use crate::emulator::frame::Frame;
 use crate::emulator::hosts::{self, Place};
-use crate::emulator::self_check::{Conditions, confess};
+use crate::emulator::self_check::{Conditions, confess, lateness};
 use crate::emulator::traffic::Writes;
 use crate::emulator::{Emulator, Machine};
 use crate::error::HostError;
@@ -561,9 +561,9 @@ impl Seen {
             }
         };
         lines.push(format!(
-            "self-check: {} packets left {late:.0} us late (p99), rate error {rate:.2} %; \
-             {verdict}",
-            told["packets"]
+            "self-check: {} packets left {} late (p99), rate error {rate:.2} %; {verdict}",
+            told["packets"],
+            lateness(late)
         ));
         lines.join("\n")
     }

@@ -51,6 +51,7 @@ use keeper::Keeper;
 use line::RealLine;
 use options::{Options, Speaks};
 use serde_json::{Value, json};
+use std::io;
 use std::net::SocketAddr;
 use tcp_line::{Handshakes, Messages};
 
@@ -113,7 +114,17 @@ struct FarEnd {
     told: Value,
 }
 
-/// Whether the host answers datagrams at all.
+/// Whether an error of a datagram shows that a firewall rejects datagrams, or drops those of this
+/// host.
+fn is_prohibition(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::PermissionDenied | Kind::HostUnreachable | Kind::NetworkUnreachable
+    )
+}
+
+/// Whether the host answers datagrams at all. The session with it exists, so it can be reached.
 fn answers(line: &mut RealLine, mut session: Own) -> Result<bool, HostError> {
     let plan = Plan {
         count: 1,
@@ -124,7 +135,11 @@ fn answers(line: &mut RealLine, mut session: Own) -> Result<bool, HostError> {
         ..Plan::default()
     };
     for _ in 0..FIRST.1 {
-        let seen = exchange::run(&plan, line, &mut session, &mut |_| !sys::stopped())?;
+        let seen = match exchange::run(&plan, line, &mut session, &mut |_| !sys::stopped()) {
+            Ok(seen) => seen,
+            Err(HostError::Failed(_, error)) if is_prohibition(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
         // An answer to an earlier attempt has another time, and counts as a wrong one.
         if seen.answered + seen.mismatches + seen.duplicates + seen.foreign > 0 {
             return Ok(true);

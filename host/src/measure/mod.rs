@@ -33,6 +33,7 @@ pub mod narrows;
 #[cfg_attr(not(feature = "transport"), path = "no_opener.rs")]
 pub mod opener;
 pub mod options;
+pub mod pacer;
 pub mod ping;
 pub mod plan;
 pub mod report;

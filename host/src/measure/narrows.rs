@@ -91,9 +91,9 @@ pub fn loaded(
             "pacing_bytes": run.options.pacing.map(|rate| rate.as_bit() / 8),
         });
         if udp {
-            let ccs = (&run.options.ccs[..], cc);
-            let opener = Opener::new(link, to, number(i), spec.direction, transport, ccs)?;
+            let opener = Opener::new(link, to, number(i), spec.direction, run.options, cc)?;
             request["transport"] = transport.name().into();
+            request["pacer"] = run.options.pacer.name().into();
             request["terms"] = opener.terms();
             openers.push(opener);
         }
@@ -412,6 +412,7 @@ pub fn flooded(
                 Outgoing {
                     to: None,
                     class: None,
+                    departs: None,
                     head: datagram::header(&ping.to_bytes()),
                     head_len: PING,
                     len: DATAGRAM,

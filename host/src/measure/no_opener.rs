@@ -1,11 +1,10 @@
 //! Stands in for the transport over UDP in builds without the feature `transport`.
 
 use super::link::Link;
-use super::options::Transport;
+use super::options::Options;
 use super::plan::{Direction, FlowSpec};
 use crate::HostError;
 use crate::measure::bulk::{Budget, Stream};
-use narrows_core::cc::CcKind;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,8 +25,8 @@ impl Opener {
         _: SocketAddr,
         _: u16,
         _: Direction,
-        _: Transport,
-        _: (&[CcKind], Option<&str>),
+        _: &Options,
+        _: Option<&str>,
     ) -> Result<Opener, HostError> {
         missing()
     }

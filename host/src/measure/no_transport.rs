@@ -2,6 +2,7 @@
 
 use crate::measure::bulk::{Budget, Role};
 use crate::measure::datagram_flow::DatagramFlow;
+use crate::measure::pacer::Pacer;
 use narrows_core::cc::CcKind;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -64,7 +65,7 @@ pub mod quic;
 /// One end of a flow; there is none.
 pub fn own(
     _: Role,
-    _: &CcKind,
+    _: (&CcKind, Pacer),
     _: Terms,
     _: (segment::Key, SocketAddr),
     _: u8,

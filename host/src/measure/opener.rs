@@ -1,7 +1,8 @@
 //! Opens a flow of datagrams to `narrows serve` ([`super::transport`]), as its client.
 
 use super::link::{Link, PATIENCE, reason};
-use super::options::Transport;
+use super::options::{Options, Transport};
+use super::pacer::Pacer;
 use super::plan::{Direction, FlowSpec};
 use super::transport::segment::Key;
 use super::transport::{Terms, cc as control, own, quic};
@@ -44,6 +45,7 @@ pub struct Opener {
     /// Key of the flow; zero until the server has sent it.
     key: Key,
     flow: Proposal,
+    pacer: Pacer,
 }
 
 /// The proposal of this end for the flow.
@@ -62,14 +64,26 @@ impl Opener {
         to: SocketAddr,
         stream: u16,
         direction: Direction,
-        transport: Transport,
-        (ccs, cc): (&[CcKind], Option<&str>),
+        options: &Options,
+        cc: Option<&str>,
     ) -> Result<Opener, HostError> {
+        let (transport, ccs) = (options.transport, &options.ccs);
         let (known, name) = (link.welcome["transports"].as_array(), transport.name());
         if !known.is_some_and(|known| known.iter().any(|one| one == name)) {
             return Err(HostError::Missing(format!(
                 "{to} does not have --transport {name}: its narrows {} is older, or a small build; \
                  update it, or write --transport tcp",
+                link.version
+            )));
+        }
+        let pacers = link.welcome["pacers"].as_array();
+        let has = |name| pacers.is_some_and(|known| known.iter().any(|one| one == name));
+        let pacer = options.pacer;
+        if direction == Direction::Down && pacer != Pacer::Timer && !has(pacer.name()) {
+            return Err(HostError::Missing(format!(
+                "{to} does not have --pacer {}: its narrows {} is older; update it, or write \
+                 --pacer timer",
+                pacer.name(),
                 link.version
             )));
         }
@@ -94,6 +108,11 @@ impl Opener {
         let socket = socket::datagrams(any).map_err(failed)?;
         socket::limit_output(&socket);
         socket::connect_datagrams(&socket, to).map_err(failed)?;
+        if direction == Direction::Up {
+            pacer
+                .prepare(&socket, to.ip())
+                .map_err(HostError::Missing)?;
+        }
         let flow = match flow {
             Proposal::Udp(cc, terms) => Proposal::Udp(cc, terms.fitted(&socket, to.is_ipv4())),
             quic => quic,
@@ -105,6 +124,7 @@ impl Opener {
             cookie: link.cookie,
             key: Key::default(),
             flow,
+            pacer,
         })
     }
     /// The terms that this end proposes; null if there are none.
@@ -164,7 +184,10 @@ impl Opener {
                     HostError::Broken("the server proposes impossible terms".into())
                 })?;
                 let (terms, to) = (theirs.with_payload(terms.payload), (self.key, self.to));
-                (cc.name, own(role, cc, terms, to, spec.dscp, budget))
+                (
+                    cc.name,
+                    own(role, (cc, self.pacer), terms, to, spec.dscp, budget),
+                )
             }
             Proposal::Quic(cc) => {
                 let to = (pinned(&joined, link)?, self.to);
@@ -190,6 +213,7 @@ impl Opener {
         let one = Outgoing {
             to: None,
             class: None,
+            departs: None,
             head: datagram::header(&opening.to_bytes()),
             head_len: PING,
             len: PING,

@@ -2,6 +2,7 @@
 
 use crate::arguments::{Argument, Arguments, dscp, interval_lines, rate_limit, whole};
 use crate::measure::address::Family;
+use crate::measure::pacer::Pacer;
 use crate::measure::transport::terms::standard;
 use crate::protocols::wire::PORT;
 use narrows_core::cc::CcKind;
@@ -42,6 +43,9 @@ Load:
   --transport T         transport of the flows: tcp (the kernel's), udp (narrows' own TCP over
                         UDP, with any of its congestion controls) or quic (by quinn, with --cc
                         cubic, newreno or bbr) [default: tcp]
+  --pacer PACER         with --transport udp: the pacer of the flows, timer (of the program) or
+                        txtime (departure times, which the queue discipline fq of the sending host
+                        keeps) [default: timer]
   --plugin FILE         with --transport udp: load the congestion controls of a shared library; may
                         be repeated
   --parts N             share --max-data among N measurements [default: 1]
@@ -163,6 +167,8 @@ pub struct Options {
     pub speaks: Speaks,
     /// Transport of the flows.
     pub transport: Transport,
+    /// Pacer of flows over UDP.
+    pub pacer: Pacer,
     /// Congestion controls of flows over UDP.
     pub ccs: Vec<CcKind>,
     /// Shared libraries with more of them.
@@ -212,6 +218,7 @@ pub fn read(
         token: known("NARROWS_TOKEN").filter(|text| !text.is_empty()),
         speaks: Speaks::Auto,
         transport: Transport::Tcp,
+        pacer: Pacer::default(),
         ccs: standard(),
         plugins: Vec::new(),
         lines: Span::ZERO,
@@ -258,6 +265,13 @@ pub fn read(
         return Err(format!(
             "{}: unknown scheme; write a URL that begins with http:// or https://",
             asked.host
+        ));
+    }
+    if asked.pacer != Pacer::Timer && asked.transport != Transport::Udp {
+        return Err(format!(
+            "--pacer {}: only flows of --transport udp have it; add --transport udp, or leave \
+             --pacer out",
+            asked.pacer.name()
         ));
     }
     if asked.transport != Transport::Tcp {
@@ -328,8 +342,15 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             asked.transport =
                 found.ok_or_else(|| names(Transport::ALL.map(Transport::name).to_vec()))?;
             if !asked.transport.is_present() {
-                return Err(wrong("this narrows-host was built without it; write tcp"));
+                return Err(wrong(
+                    "this narrows-host was built without it, like those for routers; write tcp, or \
+                     use the narrows-host of a wheel or of `make setup`",
+                ));
             }
+        }
+        "--pacer" => {
+            let found = Pacer::named(value);
+            asked.pacer = found.ok_or_else(|| names(Pacer::ALL.map(Pacer::name).to_vec()))?;
         }
         "--duration" => {
             asked.duration = parse_seconds(value).map_err(unit)?;

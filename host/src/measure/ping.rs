@@ -212,6 +212,7 @@ fn by_datagrams(
                 let datagram = Outgoing {
                     to: None,
                     class: None,
+                    departs: None,
                     head: datagram::header(&ping.to_bytes()),
                     head_len: PING,
                     len: probe.size.max(PING),

@@ -8,6 +8,7 @@ use super::super::limits::{GONE, IDLE, Limits, REQUEST, SENDERS};
 use super::*;
 use crate::measure::bulk::{Budget, Role};
 use crate::measure::datagram_flow::DatagramFlow;
+use crate::measure::pacer::Pacer;
 use crate::measure::transport::{self, Terms, quic, terms};
 use crate::protocols::wire::{ANSWER, Opening, frame, to_frame};
 use narrows_core::units::Rate;
@@ -178,7 +179,14 @@ impl Client<'_, '_> {
                     let to = (public.expect("its digits"), to);
                     quic::connect(Role::Receiver, "cubic", to, 0, &budget)
                 } else {
-                    transport::own(Role::Receiver, cc, terms, (key, to), 0, &budget)
+                    transport::own(
+                        Role::Receiver,
+                        (cc, Pacer::Timer),
+                        terms,
+                        (key, to),
+                        0,
+                        &budget,
+                    )
                 };
                 self.ask(&json!({ "do": "start", "streams": [1], "sample_ms": 1000 }));
                 Load::Flow(socket.into(), flow.expect("an end"))

@@ -34,6 +34,7 @@ use super::udp::Pinged;
 use crate::digest::{from_hex, hex, random};
 use crate::latency::answer::Answers;
 use crate::measure::bulk::Role;
+use crate::measure::pacer::Pacer;
 use crate::protocols::handshake::{self, Nonce, Transcript, canonical};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{self, ANSWER, Cookie, REQUEST, VERSION};
@@ -266,6 +267,7 @@ impl Session {
                 "kernel": kernel::release(),
                 "ccs": { "available": ccs.available, "allowed": ccs.allowed },
                 "transports": datagrams::transports(),
+                "pacers": Pacer::ALL.map(Pacer::name),
                 "limits": {
                     "rate_bps": limits.rate.map(|rate| rate.as_bit()),
                     "duration_s": limits.duration.as_s(), "bytes": limits.bytes.get(),

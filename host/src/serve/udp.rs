@@ -466,6 +466,7 @@ impl Exchange {
             Outgoing {
                 to: Some(to),
                 class: None,
+                departs: None,
                 head: header(&head[..head_len]),
                 head_len,
                 len: stream.len,
@@ -660,6 +661,7 @@ fn answered(question: &Datagram, bytes: &[u8]) -> Outgoing {
     Outgoing {
         to: Some(question.from),
         class: Some(question.class),
+        departs: None,
         head: header(bytes),
         head_len: bytes.len().min(question.len),
         len: question.len,

@@ -81,28 +81,45 @@ pub(crate) fn each(buffer: &Buffer, filled: usize, mut each: impl FnMut(Control)
     }
 }
 
-/// Adds to `message` the traffic class of its datagrams, for IPv4 (`v4`) or IPv6, if it is given.
-/// With `segment`, the kernel cuts the message into datagrams of this size (`UDP_SEGMENT`).
-/// `buffer` holds the control messages and must outlive the call that sends `message`.
-pub(crate) fn set_class_and_segment(
+/// A buffer for the control messages of a datagram that is sent, aligned as `cmsghdr` requires.
+pub(crate) type OutBuffer = [u64; 9];
+
+/// The requests to the kernel for a datagram that is sent; `None` requests nothing.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Request {
+    /// Traffic class.
+    pub class: Option<u8>,
+    /// Size of the datagrams into which the kernel cuts the message (`UDP_SEGMENT`), bytes.
+    pub segment: Option<u16>,
+    /// Earliest departure time (`SCM_TXTIME`), ns of the clock that the socket has selected.
+    pub departs: Option<u64>,
+}
+
+/// Adds to `message` the control messages of `request`, for IPv4 (`v4`) or IPv6. `buffer` holds
+/// them and must outlive the call that sends `message`.
+pub(crate) fn set_request(
     message: &mut libc::msghdr,
-    buffer: &mut [u64; 8],
+    buffer: &mut OutBuffer,
     v4: bool,
-    class: Option<u8>,
-    segment: Option<u16>,
+    request: Request,
 ) {
     let of_class = if v4 {
         (libc::IPPROTO_IP, libc::IP_TOS)
     } else {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
     };
-    let class = class.map(|class| c_int::from(class).to_ne_bytes());
-    let size = segment.map(u16::to_ne_bytes);
-    let parts: [(_, &[u8]); 2] = [
+    let class = request.class.map(|class| c_int::from(class).to_ne_bytes());
+    let size = request.segment.map(u16::to_ne_bytes);
+    let departs = request.departs.map(u64::to_ne_bytes);
+    let parts: [(_, &[u8]); 3] = [
         (of_class, class.as_ref().map_or(&[], |bytes| bytes)),
         (
             (libc::SOL_UDP, libc::UDP_SEGMENT),
             size.as_ref().map_or(&[], |bytes| bytes),
+        ),
+        (
+            (libc::SOL_SOCKET, libc::SCM_TXTIME),
+            departs.as_ref().map_or(&[], |bytes| bytes),
         ),
     ];
     let parts = || parts.iter().filter(|(_, data)| !data.is_empty());
@@ -114,8 +131,8 @@ pub(crate) fn set_class_and_segment(
     }
     message.msg_control = buffer.as_mut_ptr().cast();
     message.msg_controllen = filled as _;
-    // SAFETY: CMSG_SPACE of an integer and of two bytes is at most 24 bytes each, and the
-    // exclusively borrowed buffer has 64, aligned for a header. CMSG_NXTHDR reads the length that
+    // SAFETY: CMSG_SPACE of an integer, of two and of eight bytes is at most 24 bytes each, and the
+    // exclusively borrowed buffer has 72, aligned for a header. CMSG_NXTHDR reads the length that
     // was stored in the header before.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(message);
@@ -138,18 +155,25 @@ mod tests {
     fn a_class_is_read_back_and_a_cut_message_ends_the_list() {
         // SAFETY: all zeros is a valid header.
         let mut message: libc::msghdr = unsafe { zeroed() };
-        let mut eight = [0; 8];
-        set_class_and_segment(&mut message, &mut eight, true, Some(0xb8), Some(1472));
+        let mut out = OutBuffer::default();
+        let request = Request {
+            class: Some(0xb8),
+            segment: Some(1472),
+            departs: Some(1 << 40),
+        };
+        set_request(&mut message, &mut out, true, request);
         let mut buffer: Buffer = [0; 32];
-        buffer[..8].copy_from_slice(&eight);
+        buffer[..out.len()].copy_from_slice(&out);
         let list = |filled: usize| {
             let mut found = Vec::new();
-            each(&buffer, filled, |c| found.push((c.kind, c.get::<c_int>())));
+            each(&buffer, filled, |c| found.push((c.kind, c.get::<u64>())));
             found
         };
         let class = ((libc::IPPROTO_IP, libc::IP_TOS), 0xb8);
         let segment = ((libc::SOL_UDP, libc::UDP_SEGMENT), 1472);
-        assert_eq!(list(message.msg_controllen as usize), [class, segment]);
+        let departs = ((libc::SOL_SOCKET, libc::SCM_TXTIME), 1 << 40);
+        let filled = message.msg_controllen as usize;
+        assert_eq!(list(filled), [class, segment, departs]);
         assert_eq!(list(24), [class]);
         assert_eq!(list(4), []);
         assert_eq!(list(0), []);

@@ -1,7 +1,7 @@
 //! Sends and receives batches of UDP datagrams: one system call for up to [`BATCH`] of them, with
 //! the kernel's timestamps, traffic classes and loss counters.
 
-use super::control::{self, Buffer, Control};
+use super::control::{self, Buffer, Control, OutBuffer, Request};
 use super::realtime;
 use super::socket::{STORAGE, from_kernel, plain, set, to_kernel};
 use super::time::from_timespec;
@@ -169,6 +169,15 @@ pub fn receive(fd: &OwnedFd, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> 
     Ok(lost)
 }
 
+/// Lets datagrams of a socket have a departure time of the monotonic clock ([`Outgoing::departs`]).
+pub fn allow_departures(fd: &OwnedFd) -> io::Result<()> {
+    let clock = libc::sock_txtime {
+        clockid: libc::CLOCK_MONOTONIC,
+        flags: 0,
+    };
+    set(fd, libc::SOL_SOCKET, libc::SO_TXTIME, &clock)
+}
+
 /// A datagram to be sent.
 #[derive(Copy, Clone, Debug)]
 pub struct Outgoing {
@@ -176,6 +185,9 @@ pub struct Outgoing {
     pub to: Option<SocketAddr>,
     /// Traffic class; `None` for that of the socket.
     pub class: Option<u8>,
+    /// Earliest departure, ns of the monotonic clock; `None`: at once. The queue discipline `fq`
+    /// of the host keeps the datagram until then, if [`allow_departures`] was called.
+    pub departs: Option<u64>,
     /// Bytes of the header.
     pub head: [u8; HEADER],
     /// Length of the header in bytes.
@@ -203,7 +215,7 @@ pub fn header(bytes: &[u8]) -> [u8; HEADER] {
 /// IPv6 address.
 pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize> {
     let datagrams = &datagrams[..datagrams.len().min(BATCH)];
-    let mut buffers = [[0_u64; 8]; BATCH];
+    let mut buffers = [OutBuffer::default(); BATCH];
     // SAFETY: addresses, parts and headers consist of integers and pointers, for which all zeros
     // is a valid value.
     let (mut to, mut parts, mut messages) = unsafe {
@@ -230,7 +242,12 @@ pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize>
         head.msg_iov = parts[i].as_mut_ptr();
         head.msg_iovlen = 2;
         let v4 = datagram.to.map_or(!v6, |to| to.is_ipv4());
-        control::set_class_and_segment(head, &mut buffers[i], v4, datagram.class, None);
+        let request = Request {
+            class: datagram.class,
+            segment: None,
+            departs: datagram.departs,
+        };
+        control::set_request(head, &mut buffers[i], v4, request);
     }
     // SAFETY: each of the headers points to its own address, parts and buffer with their lengths;
     // all of them outlive the call, and the kernel reads the datagrams and writes nothing to them.
@@ -250,8 +267,8 @@ pub const SEGMENTS: usize = 64;
 
 /// Sends up to [`SEGMENTS`] datagrams of a connected socket as one super-packet (`UDP_SEGMENT`).
 /// All have the length of the first one, except for the last one, which may be shorter. Returns
-/// whether the kernel accepted them; `false` if its buffer is full. The class is that of the first.
-/// `v6`: the peer has an IPv6 address.
+/// whether the kernel accepted them; `false` if its buffer is full. Class and departure are those
+/// of the first. `v6`: the peer has an IPv6 address.
 pub fn send_super_packet(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<bool> {
     let Some(first) = datagrams.first() else {
         return Ok(true);
@@ -274,9 +291,13 @@ pub fn send_super_packet(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::
     }
     message.msg_iov = parts.as_mut_ptr().cast();
     message.msg_iovlen = (2 * datagrams.len()) as _;
-    let mut buffer = [0_u64; 8];
-    let segment = (datagrams.len() > 1).then_some(first.len as u16);
-    control::set_class_and_segment(&mut message, &mut buffer, !v6, first.class, segment);
+    let mut buffer = OutBuffer::default();
+    let request = Request {
+        class: first.class,
+        segment: (datagrams.len() > 1).then_some(first.len as u16),
+        departs: first.departs,
+    };
+    control::set_request(&mut message, &mut buffer, !v6, request);
     // SAFETY: the header points to parts and control messages, which point to the borrowed
     // datagrams and to a static; all of them outlive the call, and the kernel only reads them.
     let sent = unsafe {
@@ -307,9 +328,13 @@ pub fn send_bytes(
     let mut message: libc::msghdr = unsafe { zeroed() };
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
-    let mut buffer = [0_u64; 8];
-    let segment = segment.and_then(|size| u16::try_from(size).ok());
-    control::set_class_and_segment(&mut message, &mut buffer, !v6, Some(class), segment);
+    let mut buffer = OutBuffer::default();
+    let request = Request {
+        class: Some(class),
+        segment: segment.and_then(|size| u16::try_from(size).ok()),
+        departs: None,
+    };
+    control::set_request(&mut message, &mut buffer, !v6, request);
     // SAFETY: the header points to `part` and to control messages, and `part` to `bytes` with their
     // length; all of them outlive the call, and the kernel only reads them.
     let sent = unsafe {

@@ -65,6 +65,17 @@ pub fn interface(name: &std::ffi::CStr) -> io::Result<u32> {
     }
 }
 
+/// The name of the device with this index.
+pub fn device_name(index: u32) -> io::Result<String> {
+    let mut name = [0_u8; libc::IF_NAMESIZE];
+    // SAFETY: the function writes at most IF_NAMESIZE bytes, which is the size of `name`.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
+    if found.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(super::netlink::text(&name))
+}
+
 /// The hardware type of a device (`ARPHRD_ETHER`, …), if it has a link-layer address.
 pub fn hardware(name: &str) -> io::Result<Option<u16>> {
     let mut kind = None;

@@ -65,6 +65,17 @@ pub struct Link {
     pub gso_bytes: Option<u32>,
 }
 
+/// A queue discipline of a device's egress.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Discipline {
+    /// Name, such as `fq_codel`.
+    pub kind: String,
+    /// Handle; the upper 16 bits are the major number.
+    pub handle: u32,
+    /// Handle of the parent, or that of a class of the parent.
+    pub parent: u32,
+}
+
 /// A netlink socket of the namespace of the thread that created it.
 pub struct Netlink(OwnedFd);
 
@@ -199,6 +210,44 @@ impl Netlink {
         let queue = stats.as_deref().and_then(|stats| attribute(stats, QUEUE));
         let length = queue.and_then(<[u8]>::first_chunk);
         length
+            .map(|bytes| u32::from_ne_bytes(*bytes))
+            .ok_or_else(cut_short)
+    }
+    /// The queue disciplines of a device's egress.
+    pub fn disciplines(&mut self, index: u32) -> io::Result<Vec<Discipline>> {
+        /// `TC_H_INGRESS`, the parent of `ingress` and `clsact`.
+        const INGRESS: u32 = 0xffff_fff1;
+        let number = |body: &[u8], at: usize| {
+            let bytes = body.get(at..).and_then(<[u8]>::first_chunk);
+            bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+        };
+        let mut found = Vec::new();
+        for body in self.list(Message::new(libc::RTM_GETQDISC, &[&[0; FIXED]]))? {
+            let parent = number(&body, 12);
+            if number(&body, 4) != index || parent == INGRESS {
+                continue;
+            }
+            let told = attributes(body.get(FIXED..).unwrap_or_default());
+            found.push(Discipline {
+                kind: attribute(&told, libc::TCA_KIND).map_or_else(String::new, text),
+                handle: number(&body, 8),
+                parent,
+            });
+        }
+        Ok(found)
+    }
+    /// The index of the device by which packets to an address leave.
+    pub fn device_to(&mut self, to: IpAddr) -> io::Result<u32> {
+        /// Length of the fixed part of a message about a route (`rtmsg`), bytes.
+        const ROUTE: usize = 12;
+        let (family, bytes) = family(to);
+        let mut fixed = [0; ROUTE];
+        (fixed[0], fixed[1]) = (family, 8 * bytes.len() as u8);
+        let message = Message::new(libc::RTM_GETROUTE, &[&fixed]).attribute(libc::RTA_DST, &bytes);
+        let told = self.one(message)?;
+        let found = attributes(told.get(ROUTE..).unwrap_or_default());
+        let index = attribute(&found, libc::RTA_OIF).and_then(<[u8]>::first_chunk);
+        index
             .map(|bytes| u32::from_ne_bytes(*bytes))
             .ok_or_else(cut_short)
     }

@@ -7,7 +7,7 @@
 //! [`Even`] converts them to `CLOCK_MONOTONIC`. Hardware timestamps are requested too; they arrive
 //! if they are enabled at the interface (`hwstamp_ctl -i eth0 -t 1 -r 1`).
 
-use super::control::{self, Buffer, Control};
+use super::control::{self, Buffer, Control, OutBuffer, Request};
 use super::datagram::mapped;
 use super::poll::{poll, readable};
 use super::socket::{
@@ -193,7 +193,7 @@ impl TimedSocket {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         };
-        let mut buffer = [0_u64; 8];
+        let mut buffer = OutBuffer::default();
         // SAFETY: `msghdr` consists of integers and pointers, for which all zeros is a valid value.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_iov = &mut part;
@@ -206,7 +206,11 @@ impl TimedSocket {
             message.msg_namelen = size;
         }
         let v4 = to.is_none_or(|to| to.is_ipv4());
-        control::set_class_and_segment(&mut message, &mut buffer, v4, class, None);
+        let request = Request {
+            class,
+            ..Request::default()
+        };
+        control::set_request(&mut message, &mut buffer, v4, request);
         // SAFETY: the header points to `part`, `bytes`, `address` and `buffer` with their lengths;
         // all of them outlive the call, and the kernel reads them only.
         let sent = unsafe {

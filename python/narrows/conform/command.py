@@ -28,6 +28,7 @@ from narrows.registry import check_cc
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
+from narrows.runs.engines import choose
 from narrows.storage import output
 
 
@@ -124,7 +125,13 @@ def conform(  # noqa: PLR0917 - Click calls it by keyword
         raise NarrowsError("--report: a pair of programs has no report page; omit --report")
     names = None if only is None else separated("--only", only)
     known = {check.name for check in checks(suite)}
-    for unknown in set(names or ()) - known:
+    for unknown in [name for name in names or () if name not in known]:
+        elsewhere = next((check for check in checks("all") if check.name == unknown), None)
+        if elsewhere is not None:
+            raise NarrowsError(
+                f"--only {unknown}: this check is not in suite {suite}; write --suite "
+                f"{elsewhere.suite}"
+            )
         raise NarrowsError(f"--only {unknown}: no such check; known: {', '.join(sorted(known))}")
     with ProgressBar(quiet=as_json, of="simulations") as bar:
         found = running.conform(of, suite, seed=seed, seeds=seeds, only=names, progress=bar)
@@ -162,7 +169,8 @@ def _target(
             )
         operating_system.require_linux("narrows conform --server")
         need_linux(engine or "live", kernel=kernel)
-        return pair(server, client, rules, engine or "live", kernel)
+        chosen = choose("linux" if engine == "linux" else "live", kernel)
+        return pair(server, client, rules, chosen.name, chosen.kernel)
     programs = {"--server": server, "--client": client, "--engine": engine, "--kernel": kernel}
     given = next((option for option, value in programs.items() if value is not None), None)
     if given is not None:

@@ -39,7 +39,12 @@ _SLACK_S = 3.0
 """Time for which clients run longer than the check, because they need time to start."""
 _RIVAL = Path(__file__).with_name("rival.py")
 _LINES = 5
+NO_DATA = "no data of the server arrived at the client"
 _LOOK_S = 0.3
+
+
+class NoDataError(NarrowsError):
+    """No data of the server arrived in a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +117,8 @@ def play(check: Check, target: Pair, seed: int, keep_on: Progress) -> Traffic:
     called several times per second, stops them.
 
     Raises:
-        NarrowsError: If the programs could not be run, or no data arrived.
+        NoDataError: If no data arrived.
+        NarrowsError: If the programs could not be run.
     """
     tree = check.scenario(target)
     path: JsonObject = {key: tree[key] for key in ("path", "duration", "warmup") if key in tree}
@@ -170,8 +176,8 @@ def play(check: Check, target: Pair, seed: int, keep_on: Progress) -> Traffic:
         told = (
             f"the last lines of the programs:\n{said}" if said else "the programs printed nothing"
         )
-        raise NarrowsError(
-            f"{check.name}: no data of the server arrived at the client; {told}\n"
+        raise NoDataError(
+            f"{check.name}: {NO_DATA}; {told}\n"
             "    write: --server 'iperf3 -s -1 -p {port}' "
             "--client 'iperf3 -c far -R -p {port} -t {seconds}'"
         )

@@ -47,9 +47,12 @@ def table(found: Conformance) -> Table:
 
 def sentences(found: Conformance) -> list[str]:
     """The total, and a sentence for each check that failed or was not decided."""
+    others = found.count("not applicable")
+    beside = f", {others} not applicable" if others else ""
     lines = [
-        f"{found.target.name}: {found.count('pass')} checks passed, {found.count('fail')} failed, "
-        f"{found.count('not decided')} not decided, with {counted(found.seeds, 'seed')} each."
+        f"{found.target.name}: {counted(found.count('pass'), 'check')} passed, "
+        f"{found.count('fail')} failed, {found.count('not decided')} not decided{beside}, with "
+        f"{counted(found.seeds, 'seed')} each."
     ]
     for result in found.results:
         if result.verdict == "not decided" and result.mean is None:

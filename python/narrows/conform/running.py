@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from narrows.conform import pair
 from narrows.conform.check import Check, Result
-from narrows.conform.pair import Pair
+from narrows.conform.pair import NO_DATA, NoDataError, Pair
 from narrows.conform.suites import checks
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import run
@@ -88,7 +88,13 @@ def conform(
     finished = 0
 
     def one(item: tuple[int, int], keep_on: Progress) -> tuple[float | None, str]:
-        return _measure(applied[item[0]], target, item[1], keep_on)
+        try:
+            return _measure(applied[item[0]], target, item[1], keep_on)
+        except NoDataError:
+            # Without data in the first run, the commands are probably wrong.
+            if item == todo[0]:
+                raise
+            return None, NO_DATA
 
     def done(_item: tuple[int, int]) -> None:
         nonlocal finished

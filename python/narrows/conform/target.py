@@ -78,6 +78,10 @@ def find(name: str, rules: str | None = None) -> Target:
     if not cc and (transport in known or _core.find_model("cc", transport)):
         own = rules or transport
         return Target(cc=transport, family=family(own), rules=own)
+    if not transport:
+        raise NarrowsError(
+            f"{name}: the transport is missing; write {cc or 'cubic'} or quinn:cubic"
+        )
     raise NarrowsError(
         f"{name}: neither a congestion control of narrows nor a loaded transport; to load the "
         f"adapter of a transport, write --plugin {transport} (make adapters builds it)"

@@ -1,11 +1,11 @@
-"""Replaces the addresses in captures (pcapng) by pseudonyms.
+"""Replaces the addresses in captures (pcap or pcapng) by pseudonyms; the result is pcapng.
 
-Only the headers of IPv4 and IPv6, and those of TCP, UDP and ICMP, are kept; payload is cut off, and
-MAC addresses become zero. Options of IPv4 and extension headers of IPv6 are overwritten. The same
-applies to TCP options that may contain addresses, such as those of Multipath TCP. The gateway of an
-ICMP redirect becomes a pseudonym. Packets of
-other protocols, names, comments, secrets and descriptions of the machine are left out. The
-checksums of the headers are changed to fit the pseudonyms.
+Only the headers of IPv4 and IPv6, and those of TCP, UDP and ICMP, are kept; payload is cut off.
+MAC addresses become zero; of other link types than Ethernet, the header of the link is left out.
+Options of IPv4 and extension headers of IPv6 are overwritten. The same applies to TCP options that
+may contain addresses, such as those of Multipath TCP. The gateway of an ICMP redirect becomes a
+pseudonym. Packets of other protocols, names, comments, secrets and descriptions of the machine are
+left out. The checksums of the headers are changed to fit the pseudonyms.
 
 Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 1624 (changes of a checksum), RFC 8200,
 4.1 (extension headers).
@@ -14,32 +14,29 @@ Sources: draft-ietf-opsawg-pcapng (blocks and options), RFC 1624 (changes of a c
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
 
 from narrows.errors import NarrowsError
+from narrows.files.blocks import (
+    ETHERNET,
+    INTERFACE,
+    PACKET,
+    RAW,
+    SIMPLE,
+    TSRESOL,
+    Cut,
+    blocks,
+    front,
+)
 from narrows.storage.anonymous import Anonymizer
 
-Cut = Callable[[int], object]
-"""Called with the number of bytes behind the last whole packet of a file."""
-
-MOST_CUT_BYTES = 1 << 19
-"""Largest size of a packet or a block that may be incomplete at the end of a file: twice the
-largest snapshot length of tcpdump. A larger size is taken for damage."""
-
-MAGIC = b"\x0a\x0d\x0d\x0a"
-_INTERFACE, _SIMPLE, _PACKET = 1, 3, 6
-_ETHERNET, _RAW = 1, 101
-_ETHER = 14
 _IPV4, _IPV6 = 20, 40
 _TCP, _UDP, _ICMP, _ICMP6 = 6, 17, 1, 58
 _EXTENSIONS = frozenset({0, 43, 60})
 _SECTION = struct.pack("=IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
-_TSRESOL, _TSOFFSET, _FLAGS = 9, 14, 2
+_TSOFFSET, _FLAGS = 14, 2
 _NUMBERS = {_FLAGS: "I", _TSOFFSET: "q"}
 """Options whose value is a number, with its format."""
 _MOST_INTERFACES = 1 << 16
-_LEAST_BLOCK, _BLOCK_HEAD = 12, 8
-_SECTION_KIND = 0x0A0D0D0A
 _V4, _V6 = 4, 6
 _ROUTING = 43
 _PAD = 1
@@ -49,73 +46,75 @@ _TCP_OPTIONS = frozenset({2, 3, 4, 5, 8})
 """TCP options without addresses: segment size, window scale, SACK, and timestamps."""
 
 
-def anonymize(capture: bytes, by: Anonymizer, name: str = "capture") -> bytes:
-    """The capture with pseudonyms.
+def anonymize(
+    capture: bytes, by: Anonymizer, name: str = "capture", cut: Cut = lambda _bytes: None
+) -> bytes:
+    """The capture with pseudonyms. If the file ends within a packet, `cut` is called with the
+    number of bytes of this packet, which is left out.
 
     Raises:
-        NarrowsError: If the input is not a capture in the format pcapng, or is damaged.
+        NarrowsError: If the input is not a capture, is damaged, or has an unknown link type.
     """
     out = [_SECTION]
-    links: list[tuple[int, int]] = []
+    links: list[int] = []
     try:
-        for order, kind, body in blocks(capture):
-            if kind == _INTERFACE:
+        for order, kind, body in blocks(capture, cut):
+            if kind == INTERFACE:
                 link, _, snap = struct.unpack_from(f"{order}HHI", body)
-                links.append((link, len(links)))
+                front(b"", link)
+                links.append(link)
                 if len(links) > _MOST_INTERFACES:
                     raise ValueError("too many interfaces")
-                kept = _options(order, body[8:], {_TSRESOL, _TSOFFSET})
-                out.append(_block(_INTERFACE, struct.pack("=HHI", link, 0, snap) + kept))
-            elif kind == _PACKET:
+                kept = _options(order, body[8:], {TSRESOL, _TSOFFSET})
+                link = ETHERNET if link == ETHERNET else RAW
+                out.append(_block(INTERFACE, struct.pack("=HHI", link, 0, snap) + kept))
+            elif kind == PACKET:
                 at, high, low, kept_len, length = struct.unpack_from(f"{order}IIIII", body)
-                data = _packet(body[20 : 20 + kept_len], links[at][0], by)
-                if data is None:
-                    continue
-                head = struct.pack("=IIIII", at, high, low, len(data), length)
                 options = _options(order, body[20 + (kept_len + 3) // 4 * 4 :], {_FLAGS})
-                out.append(_block(_PACKET, head + _padded(data) + options))
-            elif kind == _SIMPLE:
+                data = body[20 : 20 + kept_len]
+                out.append(_found((at, high, low), length, data, links[at], by=by, options=options))
+            elif kind == SIMPLE:
                 (length,) = struct.unpack_from(f"{order}I", body)
-                data = _packet(body[4 : 4 + length], links[0][0], by)
-                if data is not None:
-                    head = struct.pack("=IIIII", 0, 0, 0, len(data), length)
-                    out.append(_block(_PACKET, head + _padded(data)))
+                out.append(_found((0, 0, 0), length, body[4 : 4 + length], links[0], by=by))
     except (struct.error, IndexError, ValueError) as error:
-        raise NarrowsError(f"{name}: no capture in the format pcapng, or damaged") from error
+        # The texts of other errors name parts of this program, not of the file.
+        why = f" ({error})" if type(error) is ValueError else ""
+        raise NarrowsError(
+            f"{name}: is not a capture in the format pcap or pcapng, or is damaged{why}; "
+            "write one with tcpdump -w"
+        ) from error
     return b"".join(out)
 
 
-def blocks(capture: bytes, cut: Cut | None = None) -> Iterator[tuple[str, int, bytes]]:
-    """Byte order, kind and body of each block.
+def _found(
+    head: tuple[int, int, int],
+    length: int,
+    data: bytes,
+    link: int,
+    *,
+    by: Anonymizer,
+    options: bytes = b"",
+) -> bytes:
+    """The block of a packet; empty if the packet has no IP header.
 
     Args:
-        capture: The content of the file.
-        cut: Called if the last block is incomplete; None makes such a block an error.
-
-    Raises:
-        ValueError: If a block is damaged, or if there are several sections.
-        struct.error: If the file ends within a block without `cut`.
+        head: The number of its interface, and the two halves of its time.
+        length: Size of the packet on the link, in bytes.
+        data: Its captured bytes.
+        link: Its link type.
+        by: The pseudonyms.
+        options: The options of the block.
     """
-    at, order = 0, "<"
-    while at < len(capture):
-        if capture[at : at + 4] == MAGIC:
-            order = "<" if capture[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
-            if at:
-                raise ValueError("several sections")
-        left = len(capture) - at
-        if cut is not None and at and left < _BLOCK_HEAD:
-            cut(left)
-            return
-        kind, size = struct.unpack_from(f"{order}II", capture, at)
-        if size < _LEAST_BLOCK or size % 4 or (at == 0 and kind != _SECTION_KIND):
-            raise ValueError("the size of a block is not possible")
-        if size > left:
-            if cut is None or at == 0 or size > MOST_CUT_BYTES:
-                raise ValueError("the size of a block is too large")
-            cut(left)
-            return
-        yield order, kind, capture[at + 8 : at + size - 4]
-        at += size
+    size = front(data, link)
+    ip = _packet(data[size:], by)
+    if ip is None:
+        return b""
+    if link == ETHERNET:
+        ip = bytes(12) + data[12:size] + ip
+    else:
+        length = max(length - size, len(ip))
+    start = struct.pack("=IIIII", *head, len(ip), length)
+    return _block(PACKET, start + _padded(ip) + options)
 
 
 def _block(kind: int, body: bytes) -> bytes:
@@ -145,22 +144,13 @@ def _options(order: str, body: bytes, kept: set[int]) -> bytes:
     return out + bytes(4) if out else b""
 
 
-def _packet(data: bytes, link: int, by: Anonymizer) -> bytes | None:
+def _packet(data: bytes, by: Anonymizer) -> bytes | None:
     """The headers of a packet with pseudonyms; None if the packet has no IP header."""
-    ether = b""
-    if link == _ETHERNET:
-        ether, data = bytes(12) + data[12:_ETHER], data[_ETHER:]
-        if ether[12:] not in {b"\x08\x00", b"\x86\xdd"}:
-            return None
-    elif link != _RAW:
-        raise ValueError("unknown type of link")
-    if not data:
-        return None
-    version = data[0] >> 4
-    if version == _V4 and len(data) >= _IPV4:
-        return ether + _ipv4(bytearray(data), by)
+    version = data[0] >> 4 if data else 0
+    if version == _V4 and _IPV4 <= (data[0] & 15) * 4 <= len(data):
+        return _ipv4(bytearray(data), by)
     if version == _V6 and len(data) >= _IPV6:
-        return ether + _ipv6(bytearray(data), by)
+        return _ipv6(bytearray(data), by)
     return None
 
 

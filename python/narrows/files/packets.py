@@ -1,11 +1,9 @@
-"""Reads the TCP segments of a capture: pcap (as tcpdump writes it) or pcapng.
+"""Reads the TCP segments of a capture.
 
 Only headers are read; a capture may lack the payload. Packets of other protocols, fragments after
-the first one and damaged headers are skipped. Damaged blocks are errors. A file that ends within a
-packet, as an interrupted tcpdump leaves it, is read up to this packet.
+the first one and damaged headers are skipped.
 
-Sources: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng (files), tcpdump.org/linktypes.html
-(link types), RFC 791, RFC 7323, RFC 8200, RFC 9293.
+Sources: RFC 791, RFC 7323, RFC 8200, RFC 9293.
 """
 
 from __future__ import annotations
@@ -15,28 +13,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from narrows.errors import NarrowsError
-from narrows.files.capture import MAGIC, MOST_CUT_BYTES, Cut, blocks
+from narrows.files.blocks import INTERFACE, PACKET, TSRESOL, Cut, blocks, front
 
 MOST_SEGMENTS = 5_000_000
 """Maximum number of TCP segments of a capture."""
 
-_PCAP = {
-    b"\xd4\xc3\xb2\xa1": ("<", 1e6),
-    b"\xa1\xb2\xc3\xd4": (">", 1e6),
-    b"\x4d\x3c\xb2\xa1": ("<", 1e9),
-    b"\xa1\xb2\x3c\x4d": (">", 1e9),
-}
-"""Byte order and ticks per second of pcap files, by their first four bytes."""
-
-_HEAD, _RECORD = 24, 16
-_INTERFACE, _PACKET = 1, 6
-_TSRESOL = 9
 _MOST_INTERFACES = 1 << 16
-_NULL, _ETHERNET, _RAW, _LOOP, _SLL, _SLL2 = 0, 1, (12, 14, 101), 108, 113, 276
-_FRONT = {_NULL: 4, _LOOP: 4, _ETHERNET: 14, _SLL: 16, _SLL2: 20} | dict.fromkeys(_RAW, 0)
-"""Size of the header before IP, by link type."""
-
-_VLANS = frozenset({b"\x81\x00", b"\x88\xa8"})
 _TCP = 6
 _V4, _V6 = 4, 6
 _IPV4, _IPV6, _TCP_HEAD = 20, 40, 20
@@ -116,39 +98,13 @@ def captured(
         ValueError: If the input is not a capture, or is damaged.
         struct.error: If it ends within the header of the file.
     """
-    if content[:4] == MAGIC:
-        yield from _pcapng(content, cut)
-        return
-    if content[:4] not in _PCAP:
-        raise ValueError("unknown first bytes")
-    order, ticks = _PCAP[content[:4]]
-    # The upper bits of the link type hold the length of a frame check sequence.
-    link = int(struct.unpack_from(f"{order}I", content, 20)[0]) & 0xFFFF
-    at = _HEAD
-    while at < len(content):
-        begin = at
-        at += _RECORD
-        if at > len(content):
-            cut(len(content) - begin)
-            return
-        second, part, kept, length = struct.unpack_from(f"{order}IIII", content, begin)
-        if at + kept > len(content):
-            if kept > MOST_CUT_BYTES:
-                raise ValueError("the length of a packet is too large")
-            cut(len(content) - begin)
-            return
-        yield 0, second + part / ticks, link, content[at : at + kept], length
-        at += kept
-
-
-def _pcapng(content: bytes, cut: Cut) -> Iterator[tuple[int, float, int, bytes, int]]:
     links: list[tuple[int, float]] = []
     for order, kind, body in blocks(content, cut):
-        if kind == _INTERFACE:
+        if kind == INTERFACE:
             if len(links) >= _MOST_INTERFACES:
                 raise ValueError("too many interfaces")
             links.append((struct.unpack_from(f"{order}H", body)[0], _ticks(order, body[8:])))
-        elif kind == _PACKET:
+        elif kind == PACKET:
             interface, high, low, kept, length = struct.unpack_from(f"{order}IIIII", body)
             link, ticks = links[interface]
             yield interface, (high << 32 | low) / ticks, link, body[20 : 20 + kept], length
@@ -161,7 +117,7 @@ def _ticks(order: str, options: bytes) -> float:
         code, size = struct.unpack_from(f"{order}HH", options, at)
         if code == 0:
             break
-        if code == _TSRESOL and size == 1:
+        if code == TSRESOL and size == 1:
             value = options[at + 4]
             return 2.0 ** (value & 127) if value & 128 else 10.0**value
         at += 4 + (size + 3) // 4 * 4
@@ -170,12 +126,8 @@ def _ticks(order: str, options: bytes) -> float:
 
 def _segment(interface: int, at: float, data: bytes, link: int, length: int) -> Segment | None:
     """The TCP segment of a packet; None if the packet has no TCP header."""
-    if link not in _FRONT:
-        raise ValueError(f"link type {link} is not known")
-    front = _FRONT[link]
-    while link == _ETHERNET and data[front - 2 : front] in _VLANS:
-        front += 4
-    ip = data[front:]
+    before = front(data, link)
+    ip = data[before:]
     version = ip[0] >> 4 if ip else 0
     if version == _V4 and len(ip) >= _IPV4:
         if ip[9] != _TCP or int.from_bytes(ip[6:8], "big") & 0x1FFF:
@@ -195,7 +147,7 @@ def _segment(interface: int, at: float, data: bytes, link: int, length: int) -> 
     if len(tcp) < _TCP_HEAD:
         return None
     # Super-packets of more than 64 KiB have no length in their IP header.
-    size = (whole or length - front) - head - (tcp[12] >> 4) * 4
+    size = (whole or length - before) - head - (tcp[12] >> 4) * 4
     if size < 0:
         return None
     source, target, sequence, acknowledged = struct.unpack_from(">HHII", tcp)

@@ -34,18 +34,24 @@ def command(
     disagrees and at least one agrees.
     """
     # All scenarios are checked before the first run, because runs take minutes.
-    trees = [engines.load(file, on) for file in files]
+    scenarios = [engines.load(file, on) for file in files]
     if "live" in on:
-        subjects = [engines.of_tree(tree, "", on["live"]) for tree in trees]
+        subjects = [engines.of_tree(tree, "", on["live"]) for tree, _ in scenarios]
         engines.ready(sorted({cc for what in subjects for cc in what.ccs}))
 
     def progress_of(number: int) -> Callable[[float], object]:
-        return lambda part: progress(number + part, len(trees))
+        return lambda part: progress(number + part, len(scenarios))
 
     outcomes = []
-    for number, (file, tree) in enumerate(zip(files, trees, strict=True)):
+    for number, (file, (tree, text)) in enumerate(zip(files, scenarios, strict=True)):
         done = engines.agree(
-            tree, name_of(file), on, runs=runs, seeds=seeds, progress=progress_of(number)
+            tree,
+            name_of(file),
+            on,
+            text=text,
+            runs=runs,
+            seeds=seeds,
+            progress=progress_of(number),
         )
         outcomes.append(done)
         if not as_json and not quiet:

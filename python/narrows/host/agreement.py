@@ -22,11 +22,13 @@ from narrows.errors import EngineError
 from narrows.host import live
 from narrows.host.model import AgreementJson, MachineJson, OutcomeJson, RowJson
 from narrows.json_object import JsonObject
+from narrows.kernel import machine as virtual
 from narrows.kernel import model, store
+from narrows.models import loaded
 from narrows.runs.engines import EngineChoice, choose
 from narrows.runs.model import RunJson
 from narrows.runs.parallel import everywhere
-from narrows.runs.run import ENGINES, Progress, run
+from narrows.runs.run import ENGINES, Progress
 from narrows.runs.scenario import from_tree
 from narrows.runs.source import read
 from narrows.storage.text import name_of
@@ -133,11 +135,20 @@ def machine() -> Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A scenario for a comparison: its text with the `[host]` of a kernel, and its name."""
+    """A scenario for a comparison.
+
+    Attributes:
+        name: Its name; with `text`, the name of its file.
+        toml: Its text with the `[host]` of a kernel.
+        tree: The same as nested tables.
+        text: The text of its file; None for a scenario without a file. The engines `linux` and
+            `live` run it, so that their errors have the lines of the file.
+    """
 
     name: str
     toml: str
     tree: JsonObject = field(hash=False, compare=False)
+    text: str | None = None
 
     @property
     def ccs(self) -> list[str]:
@@ -160,25 +171,29 @@ def subject(text: str, name: str, on: Machine) -> Subject:
     return of_tree(_core.toml_to_tree(text, name), name, on)
 
 
-def of_tree(tree: JsonObject, name: str, on: Machine) -> Subject:
+def of_tree(tree: JsonObject, name: str, on: Machine, text: str | None = None) -> Subject:
     """The scenario of nested tables, whose hosts get the tick and the rules of the kernel `on`.
+    `text` is the content of its file, if it has one.
 
     Raises:
         ScenarioError: If the scenario is invalid.
     """
     alike = tree | {"host": tree.get("host", {}) | {"hz": on.hz, "like": on.like}}
-    return Subject(name=name, toml=_core.scenario_to_toml(alike), tree=alike)
+    return Subject(name=name, toml=_core.scenario_to_toml(alike), tree=alike, text=text)
 
 
-def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> JsonObject:
-    """The scenario of a file as nested tables, checked for the engines of `on`.
+def load(file: str | PathLike[str], on: Mapping[str, Machine]) -> tuple[JsonObject, str]:
+    """The scenario of a file as nested tables and as text, checked for the engines of `on`. In the
+    tables, names of files are absolute.
 
     Raises:
         NarrowsError: If the scenario cannot be read, is invalid, or is not supported.
     """
-    tree: JsonObject = _core.toml_to_tree(read(file), name_of(file))
+    text = read(file)
+    tree = _core.toml_to_tree(text, name_of(file))
+    tree = from_tree(tree, Path(file).absolute().parent).tree()
     check(tree, name_of(file), on)
-    return tree
+    return tree, text
 
 
 def _jain(run: RunJson) -> float:
@@ -370,9 +385,7 @@ def simulate(what: Subject, *, seeds: int = SEEDS) -> list[RunJson]:
     """Runs the scenario with the simulator, with the seeds from 1 to `seeds`."""
 
     def one(seed: int, keep_on: Progress) -> RunJson:
-        raw = _core.run_toml(
-            what.toml, what.name, seed=seed, sample_interval="off", progress=keep_on
-        )
+        raw = _core.run_tree(what.tree, seed=seed, sample_interval="off", progress=keep_on)
         found: RunJson = json.loads(raw.json())
         return found
 
@@ -387,18 +400,24 @@ def emulate(
     progress: Callable[[float], object] = lambda _part: None,
 ) -> list[RunJson]:
     """Runs the scenario with the engine `linux`, with the seeds from 1 to `runs`, on all cores."""
-    scenario = from_tree(what.tree, Path.cwd())
+    plugins = loaded.check_live(what.tree, "linux")
     over = 0
 
     def one(seed: int, keep_on: Progress) -> RunJson:
-        return run(
-            scenario,
+        raw, _ = virtual.run(
+            what.text or what.toml,
+            what.name,
             seed=seed,
-            engine="linux",
             kernel=kernel.kernel,
             sample_interval="off",
+            verdicts=0,
+            record=None,
             progress=keep_on,
-        ).json
+            plugins=plugins,
+            built=what.text is None,
+        )
+        found: RunJson = json.loads(raw.json())
+        return found
 
     def done(_seed: int) -> None:
         nonlocal over
@@ -411,13 +430,15 @@ def emulate(
 def once(what: Subject, seed: int, progress: Progress | None = None) -> RunJson:
     """Runs the scenario once with the engine `live`."""
     raw = live.run(
-        what.toml,
+        what.text or what.toml,
         what.name,
         seed=seed,
         sample_interval="off",
         verdicts=0,
         record=None,
         progress=progress,
+        plugins=loaded.check_live(what.tree, "live"),
+        built=what.text is None,
     )
     found: RunJson = json.loads(raw.json())
     return found
@@ -494,11 +515,13 @@ def agree(
     name: str,
     on: Mapping[str, Machine],
     *,
+    text: str | None = None,
     runs: int = RUNS,
     seeds: int = SEEDS,
     progress: Callable[[float], object] = lambda _part: None,
 ) -> Agreement:
-    """Runs a scenario with the engines of `on`; `progress` receives the finished share.
+    """Runs a scenario with the engines of `on`; `progress` receives the finished share. `text` is
+    the content of the file of the scenario, if it has one.
 
     Raises:
         EngineError: If an engine cannot run the scenario.
@@ -509,7 +532,7 @@ def agree(
     found: dict[str, list[RunJson]] = {}
     flagged: list[str] = []
     for place, engine in enumerate(real):
-        what = of_tree(tree, name, on[engine])
+        what = of_tree(tree, name, on[engine], text)
 
         def part(x: float, place: int = place) -> None:
             progress((place + x) / len(real))

@@ -51,6 +51,8 @@ LEAST_FREE = 2 << 30
 
 MOST_PATCH_BYTES = 64 * 1024 * 1024
 """Size limit of a patch, bytes."""
+_CHANGES = re.compile(rb"^(@@ -\d|diff --git |\*{15})", re.MULTILINE)
+"""A line of a patch: of a change in the unified format, of a file of git, of a context diff."""
 
 Progress = Callable[[float, float, str], object]
 """Receives the amount of work done, the whole amount, and a description."""
@@ -147,6 +149,11 @@ def _hashes(patches: Sequence[Path]) -> dict[str, str]:
     for patch in patches:
         try:
             content = untrusted_input.read(patch, MOST_PATCH_BYTES)
+            if _CHANGES.search(content) is None:
+                raise EngineError(
+                    f"--patch {patch}: is not a patch, because it changes no line; write a file of "
+                    "`git diff` or `diff -u`"
+                )
             hashes[patch.name] = hashlib.sha256(content).hexdigest()
         except FileNotFoundError as error:
             raise EngineError(f"--patch {patch}: no such file") from error

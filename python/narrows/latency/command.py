@@ -147,10 +147,13 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     arguments += interval_lines(lines, quiet=quiet, as_json=as_json)
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
     told = _measured(host, arguments, quiet=quiet, as_json=as_json)
-    if passed.get("ip") is None and not quiet and not anonymize:
-        _name_family(host, told)
+    notices = _families(host, told) if passed.get("ip") is None and not quiet else []
     if anonymize:
-        told = Anonymizer(key()).tree(told)
+        by = Anonymizer(key())
+        notices = by.tree({"host": host, "notes": notices})["notes"]
+        told = by.tree(told)
+    for notice in notices:
+        echo(notice, err=True)
     several = of_setups(told) if told["kind"] == "latency_lab" else [(told.get("host", host), told)]
     with every() as attempt:
         if out is not None:
@@ -197,14 +200,12 @@ def _measured(host: str, arguments: list[str], *, quiet: bool, as_json: bool) ->
         bar.stop()
 
 
-def _name_family(host: str, told: ResultJson) -> None:
-    """Prints a notice if the host also has an address of the other family."""
+def _families(host: str, told: ResultJson) -> list[str]:
+    """The notice that the host also has an address of the other family, if it has one."""
     # A comparison of policies has the address of each result.
     found = of_setups(told) if told["kind"] == "latency_lab" else [(host, told)]
     used = {one["peer"].get("address") for _, one in found}
-    for address in used:
-        if said := families.notice(host, address):
-            echo(said, err=True)
+    return [said for address in used if (said := families.notice(host, address))]
 
 
 def _printed(bar: ProgressBar) -> Callable[[list[str]], None]:

@@ -97,6 +97,9 @@ _passed = passed_options(
      "Transport of the flows: tcp (of the kernels), udp or quic. With udp, narrows' own TCP sends "
      "over UDP, with any congestion control of `narrows list cc`. With quic, quinn sends by QUIC, "
      "with cubic, newreno or bbr. Both need `narrows serve` as the server"),
+    ("--pacer", "Load", "PACER", "timer",
+     "With --transport udp: pacer of the flows, timer (of narrows) or txtime. With txtime, each "
+     "datagram has a departure time, which the queue discipline fq of the sending host keeps"),
     ("--port", "Connection", "PORT", "5201", "Port of the server"),
     *CONNECTION,
     ("--speaks", "Connection", "PROTOCOL", "auto",

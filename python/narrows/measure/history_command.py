@@ -16,10 +16,11 @@ from narrows.render.styled import table
 from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
 from narrows.render.words import fine
-from narrows.storage.anonymous import Anonymizer, key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from narrows.json_object import JsonObject
 
 
 @command(
@@ -124,7 +125,7 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
         return
     rows = stored.rows(host=host, last=last)
     if anonymize:
-        rows = Anonymizer(key()).tree(rows)
+        rows = [_anonymous(row) for row in rows]
     if as_json:
         for row in rows:
             echo(json.dumps(row))
@@ -142,6 +143,12 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
         console(),
         Table("History", words, _HEADERS, cells),
     )
+
+
+def _anonymous(row: JsonObject) -> JsonObject:
+    """A row of the history with the pseudonyms of its measurement."""
+    found = stored.get(row["id"]).anonymous()
+    return row | {"id": found.id or row["id"], "host": found.host, "test": found.test}
 
 
 def _refuse_with_forget(others: Mapping[str, object]) -> None:

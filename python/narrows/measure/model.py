@@ -61,6 +61,7 @@ class AskedJson(TypedDict, total=False):
     pacing_mbit: float | None
     max_data_bytes: float | None
     transport: str | None
+    pacer: str | None
     flows_left_out: int | None
 
 
@@ -145,6 +146,7 @@ class MeasurementJson(TypedDict, total=False):
     narrows: str | None
     id: str | None
     started: str | None
+    anonymized: bool | None
     asked: AskedJson | None
     peer: PeerJson | None
     phases: list[JsonObject] | None

@@ -247,9 +247,13 @@ class Measurement:
         return fragment(parts(self))
 
     def anonymous(self) -> Measurement:
-        """The measurement with pseudonyms in the place of names and addresses of hosts."""
+        """The measurement with pseudonyms in the place of names and addresses of hosts. If it has
+        pseudonyms, it stays as it is.
+        """
+        if self.json.get("anonymized"):
+            return self
         by = Anonymizer(key())
-        tree = by.tree(self.json)
+        tree = by.tree(self.json) | {"anonymized": True}
         if self.id and not _RANDOM_ID.fullmatch(self.id):
             # Some programs build the identifier from the name of the host or of the file.
             tree["id"] = by.digest("id", self.id)[:16]
@@ -476,7 +480,7 @@ _FLOW = table({
 _CALL = table({direction: table({"mos": number}) for direction in DIRECTIONS})
 _PAGES = table({**dict.fromkeys(QUANTILES, number), "waiting_share": amount, "failed": whole})
 _KINDS = table({
-    "id": text, "started": text, "narrows": text,
+    "id": text, "started": text, "narrows": text, "anonymized": flag,
     "asked": table({
         "host": text, "test": text, "dscp": _CODE_POINT, "ecn": flag, "pacing_mbit": amount,
         "max_data_bytes": amount, "flows_left_out": whole,

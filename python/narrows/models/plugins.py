@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
@@ -73,6 +74,8 @@ class Cargo:
 
 ADAPTERS = Path(__file__).parents[1] / "adapters"
 """The folder of the adapters of transports, which `make adapters` builds."""
+ADAPTERS_BY_NAME = ("quinn", "noq", "smoltcp", "quiche")
+"""The adapters of narrows. A module of one of these names may exist, too."""
 
 _CLASSES: dict[tuple[str, str], Model] = {}
 _MISSING: set[tuple[str, str]] = set()
@@ -99,6 +102,11 @@ def load(name: str | PathLike[str]) -> Names:
         return _file(text, adapter)
     if not all(part.isidentifier() for part in text.split(".")):
         raise NarrowsError(f"{text}: neither a file (.py, .so) nor the name of a module")
+    if text in ADAPTERS_BY_NAME and find_spec(text) is None:
+        raise NarrowsError(
+            f"{text}: this adapter is not built; write make adapters ADAPTERS='{text}' in a "
+            "checkout of narrows"
+        )
     with _named(text, ""):
         module = import_module(text)
     return _module(text, module, "module", module.__file__)

@@ -83,6 +83,8 @@ class File(click.Path):
             if self._suffix is not None:
                 self._suffix(file)
             check(file, makes_folders=False)
+            if not os.path.lexists(file):
+                _probe(Path(file).absolute().parent, file)
         return file
 
 
@@ -124,6 +126,8 @@ def check_folder(folder: str | PathLike[str], option: str = "") -> None:
         OutputError: If nothing can be written there.
     """
     try:
+        if os.path.lexists(folder) and not Path(folder).is_dir():
+            raise OutputError(f"{name_of(folder)}: is not a directory; write another name")
         check(folder)
         _probe(folder)
     except OutputError as error:
@@ -132,9 +136,9 @@ def check_folder(folder: str | PathLike[str], option: str = "") -> None:
         raise OutputError(f"{option} {error}; write another directory") from error
 
 
-def _probe(folder: str | PathLike[str]) -> None:
+def _probe(folder: str | PathLike[str], file: str | PathLike[str] = "") -> None:
     """Creates and deletes a file in a folder, or in its nearest existing parent, to test whether
-    files can be written there.
+    files can be written there. `file` is the name for the message, by default that of the folder.
 
     In /proc, on a full disk and on some network file systems, no file can be created in folders
     whose permissions allow it.
@@ -147,8 +151,9 @@ def _probe(folder: str | PathLike[str]) -> None:
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         probe.unlink()
     except OSError as error:
+        name = name_of(file or folder)
         raise OutputError(
-            f"{name_of(folder)}: no file can be created in {name_of(place)}: {reason(error)}"
+            f"{name}: no file can be created in {name_of(place)}: {reason(error)}"
         ) from error
 
 

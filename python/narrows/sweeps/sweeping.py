@@ -162,7 +162,15 @@ class Sweep:
             try:
                 _core.scenario_to_toml(tree)
             except ScenarioError as error:
-                new = {(one.key, one.value, one.problem): one for one in error.errors}
+                # The values of an unknown key make no difference.
+                new = {
+                    (
+                        one.key,
+                        one.value if "is not a key" not in one.problem else None,
+                        one.problem,
+                    ): one
+                    for one in error.errors
+                }
                 told = [one.message for at, one in new.items() if at not in found]
                 found |= new
                 if told:

@@ -23,6 +23,7 @@ _DIGITS = 3
 
 _OVER = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 _QUANTITY = re.compile(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)([^\s0-9.].*)?")
+_NO_NUMBER = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
 _WHOLE = re.compile(r"[0-9]+")
 
 
@@ -55,6 +56,12 @@ def axis(text: str) -> Axis:
     key, values = match[1].strip(), match[2].strip()
     keys.steps(key)
     low, colon, high = values.partition(":")
+    for value in values.replace(":", ",").split(","):
+        if _NO_NUMBER.fullmatch(value.strip()):
+            raise NarrowsError(
+                f"--over {text}: {value.strip()} is not a number; write --over {key}=LOW:HIGH or "
+                f"--over {key}=A,B"
+            )
     if not colon:
         listed = tuple(_scalar(one.strip()) for one in values.split(","))
         if len(listed) < 2 or len(set(listed)) < len(listed) or "" in listed:  # noqa: PLR2004

@@ -40,12 +40,12 @@ mod outbox;
 
 use crate::datapath::Datapath;
 use crate::flow::{RECEIVER, SENDER, TIMERS_PER_FLOW};
-use crate::packet::Kind;
+use crate::packet::{Kind, Packet};
 use crate::prefetch::{load, prefetch};
 use inbox::{Arrivals, Inbox};
 use narrows_core::engine::Network;
 use narrows_core::net::lookahead::Lookahead as _;
-use narrows_core::net::{FAR, NEAR, Network as _, Port};
+use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::prefetch::Prefetch as _;
 use narrows_core::units::{Span, Time};
 pub(crate) use outbox::Outbox;
@@ -159,7 +159,9 @@ pub(crate) fn outbox(datapath: &mut Datapath, act: impl FnOnce(&mut Outbox)) {
 /// Passes the packets in the outbox to the path at `port`.
 fn send(datapath: &mut Datapath, port: Port) {
     if let Some((path, outbox)) = datapath.network.with_outbox() {
-        outbox.drain(|at, packet| path.push(at, port, packet, &mut datapath.observer));
+        outbox.drain(|at, burst| {
+            path.push_burst(at, port, burst.iter().copied(), &mut datapath.observer);
+        });
     }
 }
 
@@ -181,17 +183,16 @@ fn run_end<const PORT: Port>(
         n += 1;
         prefetch_flows::<PORT>(datapath, inbox, &arrivals, n);
         let (mut agenda, mut due) = inbox.agenda(id);
+        let mut arrival = arrivals.get(agenda.first as usize);
         loop {
-            let arrival = arrivals
-                .get(agenda.first as usize)
-                .filter(|(at, _)| *at <= due);
-            let next = if let Some((now, packet)) = arrival {
+            let next = if let Some((now, packet)) = arrival.filter(|(at, _)| *at <= due) {
                 let place = agenda.first;
                 inbox.take_arrival(&mut agenda);
-                if let Some(next) = arrivals.get(agenda.first as usize) {
+                arrival = arrivals.get(agenda.first as usize);
+                if let Some(next) = arrival {
                     prefetch(next);
                     if PORT == NEAR {
-                        prefetch(datapath.observer.packets.acks.look(&next.1));
+                        prefetch_ack(datapath, &next.1);
                     }
                 }
                 outbox(datapath, |outbox| outbox.caused_by_arrival(place));
@@ -227,41 +228,59 @@ fn run_end<const PORT: Port>(
     }
 }
 
+/// Prefetches the content of an ACK, unless the packet contains it.
+#[inline]
+fn prefetch_ack(datapath: &Datapath, packet: &Packet) {
+    if let Some(ack) = datapath.observer.packets.acks.look(packet) {
+        prefetch(ack);
+    }
+}
+
 /// Sorts the arrivals before `end` by flow. Pings are answered, and answers are recorded.
 fn sort_by_flow(inbox: &mut Inbox, datapath: &mut Datapath, arrivals: &Arrivals, end: Time) {
     let n = arrivals.partition_point(|(at, _)| *at < end);
     inbox.begin(n);
     let many = datapath.flows.len() > 1;
-    let mut all = arrivals.range(..n).zip(0u32..).peekable();
-    while let Some(((now, packet), first)) = all.next() {
-        if packet.is_of_endpoint() {
-            // Neighbours of one flow, such as a burst, are sorted together.
-            let id = packet.flow();
-            let mut last = first;
-            while let Some((_, place)) =
-                all.next_if(|((_, next), _)| next.flow() == id && next.is_of_endpoint())
-            {
-                last = place;
-            }
-            if many {
-                if let Some((_, ahead)) = arrivals.get(last as usize + AHEAD) {
-                    inbox.prefetch_agenda_of(ahead);
+    let (front, back) = arrivals.as_slices();
+    for (half, offset) in [(front, 0), (back, front.len())] {
+        let mut rest = &half[..n.saturating_sub(offset).min(half.len())];
+        let mut place = offset;
+        while let [(now, packet), ..] = rest {
+            let run = if packet.is_of_endpoint() {
+                // Neighbours of one flow, such as a burst, are sorted together.
+                let id = packet.flow();
+                let same = |(_, p): &&(Time, Packet)| p.flow() == id && p.is_of_endpoint();
+                let run = rest.iter().take_while(same).count();
+                if many {
+                    if let Some((_, ahead)) = arrivals.get(place + run - 1 + AHEAD) {
+                        inbox.prefetch_agenda_of(ahead);
+                    }
                 }
-            }
-            inbox.arrive(id, first, last);
-            continue;
+                inbox.arrive(id, place as u32, (place + run - 1) as u32);
+                run
+            } else {
+                answer(datapath, *now, packet, place as u32);
+                1
+            };
+            rest = &rest[run..];
+            place += run;
         }
-        datapath.events += 1;
-        if packet.damaged() {
-            datapath.observer.packets.forget(packet);
-        } else if packet.kind() == Kind::Ping {
-            outbox(datapath, |outbox| {
-                outbox.caused_by_arrival(first);
-                outbox.push(*now, packet.pong());
-            });
-        } else {
-            datapath.answered(*now, packet);
-        }
+    }
+}
+
+/// Handles the arrival, at this place, of a packet that no endpoint handles.
+#[cold]
+fn answer(datapath: &mut Datapath, now: Time, packet: &Packet, place: u32) {
+    datapath.events += 1;
+    if packet.damaged() {
+        datapath.observer.packets.forget(packet);
+    } else if packet.kind() == Kind::Ping {
+        outbox(datapath, |outbox| {
+            outbox.caused_by_arrival(place);
+            outbox.push(now, packet.pong());
+        });
+    } else {
+        datapath.answered(now, packet);
     }
 }
 
@@ -287,12 +306,12 @@ fn prefetch_flows<const PORT: Port>(
     }
     let acks = &datapath.observer.packets.acks;
     if let Some((_, packet)) = inbox.first_of(n + 1, arrivals) {
-        prefetch(acks.look(packet));
+        prefetch_ack(datapath, packet);
     }
     if let Some(next) = flow(n) {
         let ack = inbox.first_of(n, arrivals);
         next.sender
-            .prefetch(ack.map(|(_, packet)| acks.look(packet)), load);
+            .prefetch(ack.and_then(|(_, packet)| acks.look(packet)), load);
     }
     if let Some(next_but_one) = flow(n + 1) {
         prefetch(&next_but_one.sender);

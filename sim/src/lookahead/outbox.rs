@@ -85,18 +85,19 @@ impl Outbox {
         }
         self.packets.push(packet);
     }
-    /// Removes all packets, and calls `push` with each in the order of time.
+    /// Removes all packets, and calls `push` with those of each event, in the order of time.
     #[inline]
-    pub fn drain(&mut self, mut push: impl FnMut(Time, Packet)) {
+    pub fn drain(&mut self, mut push: impl FnMut(Time, &[Packet])) {
         self.sort();
         for (i, burst) in self.sorted.iter().enumerate() {
             let (first, number) = burst.packets();
             if let Some(ahead) = self.sorted.get(i + AHEAD) {
                 prefetch(&self.packets[ahead.packets().0]);
             }
-            for packet in &self.packets[first..first + number] {
-                push(self.began + burst.after(), *packet);
-            }
+            push(
+                self.began + burst.after(),
+                &self.packets[first..first + number],
+            );
         }
         self.bursts.clear();
         self.sorted.clear();
@@ -179,7 +180,9 @@ mod tests {
             }
             expected.sort_unstable();
             let mut found = Vec::new();
-            outbox.drain(|at, packet| found.push((at, packet.flow(), packet.number())));
+            outbox.drain(|at, burst| {
+                found.extend(burst.iter().map(|p| (at, p.flow(), p.number())));
+            });
             let expected: Vec<_> = expected
                 .iter()
                 .map(|(at, _, flow, number)| (*at, *flow, *number))

@@ -113,30 +113,44 @@ impl Headers {
     }
 }
 
-/// The contents of ACKs in transit.
+/// The contents of ACKs in transit, except those of plain ACKs, which fit into their packet
+/// ([`Packet::plain_ack`]).
 #[derive(Debug, Default)]
 pub(crate) struct Acks(Slab<AckSegment>);
 
 impl Acks {
     /// A packet with the ACK `ack` of `flow`.
     pub fn packet(&mut self, flow: u32, ack: AckSegment) -> Packet {
-        Packet::ack(flow, &ack, self.0.put(ack))
+        match Packet::plain_ack(flow, &ack) {
+            Some(packet) => packet,
+            None => Packet::ack(flow, &ack, self.0.put(ack)),
+        }
     }
     /// A second packet with the same content.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let ack = *self.0.look(packet.word);
+        let Some(ack) = self.look(packet).copied() else {
+            return *packet;
+        };
         Packet {
             word: self.0.put(ack),
             ..*packet
         }
     }
+    /// The content of an ACK in transit, if it is stored here.
+    #[inline]
+    pub fn look(&self, packet: &Packet) -> Option<&AckSegment> {
+        (!packet.is_plain_ack()).then(|| self.0.look(packet.word))
+    }
     /// The content of an ACK in transit.
-    pub fn look(&self, packet: &Packet) -> &AckSegment {
-        self.0.look(packet.word)
+    pub fn content(&self, packet: &Packet) -> AckSegment {
+        match self.look(packet) {
+            Some(ack) => *ack,
+            None => packet.plain_content(),
+        }
     }
     /// Adds the SACK blocks to `ack`, the part of an ACK that a router can read.
     pub fn complete(&self, packet: &Packet, ack: &mut packet::Ack) {
-        let content = self.look(packet);
+        let content = self.content(packet);
         let blocks = content
             .sacks
             .iter()
@@ -148,16 +162,24 @@ impl Acks {
         ack.pure = content.marks.counters() == 0;
     }
     /// The content of an ACK that has arrived or is dropped; its index becomes free.
+    #[inline]
     pub fn take(&mut self, packet: &Packet) -> AckSegment {
         debug_assert_eq!(packet.kind(), Kind::Ack);
-        self.0.take(packet.word)
+        if packet.is_plain_ack() {
+            packet.plain_content()
+        } else {
+            self.0.take(packet.word)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Label;
     use super::*;
-    use narrows_core::packet::{Feedback, Packet as _};
+    use narrows_core::net::FAR;
+    use narrows_core::packet::{Ecn, Feedback, Packet as _};
+    use narrows_core::tcp::wire::AckMarks;
     use narrows_core::units::{Bytes, Span};
 
     #[test]
@@ -166,12 +188,66 @@ mod tests {
         for ack in 0..1000 {
             let sent = AckSegment {
                 ack,
+                n_sacks: 1,
                 ..AckSegment::default()
             };
             let packet = acks.packet(0, sent);
             assert_eq!(acks.take(&packet), sent);
         }
         assert_eq!(acks.0.slots.len(), 1);
+    }
+
+    /// A plain ACK is in its packet, at the limits of its numbers too. Any other one is stored.
+    #[test]
+    fn plain_acks_need_no_place() {
+        let plain = AckSegment {
+            ack: u64::from(u32::MAX),
+            window: (1 << 31) - 1,
+            tsval: (1 << 28) - 1,
+            tsecr: u32::MAX,
+            ece: true,
+            ..AckSegment::default()
+        };
+        let others = [
+            AckSegment {
+                ack: plain.ack + 1,
+                ..plain
+            },
+            AckSegment {
+                window: plain.window + 1,
+                ..plain
+            },
+            AckSegment {
+                n_sacks: 1,
+                ..plain
+            },
+            AckSegment { syn: true, ..plain },
+            AckSegment {
+                marks: AckMarks::new(1, Ecn::NotEct),
+                ..plain
+            },
+            AckSegment {
+                marks: AckMarks::new(0, Ecn::Ect0),
+                ..plain
+            },
+            AckSegment {
+                marks: AckMarks::default().with_timestamps(false),
+                ..plain
+            },
+            AckSegment {
+                feedback: Feedback::bytes(1.0),
+                ..plain
+            },
+        ];
+        let mut acks = Acks::default();
+        for (sent, places) in [(plain, 0)].into_iter().chain(others.map(|ack| (ack, 1))) {
+            let packet = acks.packet(7, sent).labelled(Label::default(), FAR);
+            let copy = acks.copy(&packet);
+            assert_eq!(acks.content(&packet), sent);
+            assert_eq!([acks.take(&copy), acks.take(&packet)], [sent; 2]);
+            assert_eq!(acks.0.slots.len(), 2 * places);
+            assert!(!packet.joined() && packet.size() == sent.size());
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | field | data | data with header | ACK | ping, pong | datagram |
 //! |---|---|---|---|---|---|
 //! | `seq` | first byte | window; RTT | next byte; timestamp | number | number |
-//! | `word` | timestamp; option | index in `Headers`; option | index in `Acks` | 0 | time sent, low half |
+//! | `word` | timestamp; option | index in `Headers`; option | index in `Acks`; window | 0 | time sent, low half |
 //! | `tsecr` | echoed timestamp | feedback | echoed timestamp | 0 | time sent, high half |
 //! | `bytes` | payload | payload | frame | frame | frame |
 //! | `flow` | flow, half | flow, half | flow, half | probe | application |
@@ -24,6 +24,9 @@
 //!   The timestamp of an ACK is its own, and `tsecr` is the one that it echoes.
 //! - `bytes`: payload or whole frame, in bytes. A segment and an ACK are created for IPv4; their
 //!   label adds the rest of the header of IPv6.
+//! - Bit 31 of `word` of an ACK: the ACK is plain, and the other bits are its window. A plain ACK
+//!   has no SACK blocks, no other option than timestamps, and no marks except ECE. Its next byte is
+//!   below 2³² and its window below 2³¹ bytes, so that the packet contains all of it.
 //! - Bit 31 of `word` of data: the packet has the AccECN option. Timestamps are in milliseconds and
 //!   runs are shorter than three days, so timestamps do not need this bit.
 //! - Bit 30 of `word` of data: the segments of the flow have another size, or no timestamps. The 16
@@ -53,8 +56,8 @@ pub(crate) use contents::{Acks, Headers};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::Ip;
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
-use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::transport::{HEADERS, Shape, TIMESTAMPS, TcpOptions};
+use narrows_core::tcp::wire::{AckMarks, AckSegment, Segment};
+use narrows_core::transport::{HEADERS, MSS, Shape, TIMESTAMPS, TcpOptions};
 use narrows_core::units::{Bytes, Span, Time};
 pub(crate) use payloads::Payloads;
 
@@ -87,6 +90,8 @@ const DAMAGED: u8 = 1 << 6;
 const ECE: u8 = 1 << 7;
 /// In data: the packet has a congestion header.
 const HEADER: u8 = 1 << 7;
+/// `word`: an ACK is plain.
+const PLAIN: u32 = 1 << 31;
 /// `word`: data has the AccECN option.
 const OPTION: u32 = 1 << 31;
 /// `word`: the highest bits of `seq` of data are the shape of its segments.
@@ -115,7 +120,8 @@ const SOURCE: u8 = 1 << 7;
 /// The fields that are equal in all packets of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Label {
-    dscp: u8,
+    /// The DSCP, in the bits of `class`.
+    class: u8,
     host: u8,
     ip: Ip,
 }
@@ -125,7 +131,7 @@ impl Label {
     /// the address of the host.
     pub fn new(dscp: u8, host: u8, translated: bool, ip: Ip) -> Label {
         Label {
-            dscp,
+            class: dscp << DSCP,
             ip,
             host: host & NUMBER | if translated { TRANSLATED } else { 0 },
         }
@@ -149,24 +155,17 @@ impl Packet {
     /// A data packet with a segment of `flow`.
     #[inline]
     pub fn data(flow: u32, segment: &Segment) -> Packet {
-        let flag = |set, bit| if set { bit } else { 0 };
-        let flags = flag(segment.syn, SYN)
-            | flag(segment.psh, PSH)
-            | flag(segment.joined, JOINED)
-            | flag(segment.cwr, CWR)
+        let flags = u8::from(segment.syn) * SYN
+            | u8::from(segment.psh) * PSH
+            | u8::from(segment.joined) * JOINED
+            | u8::from(segment.cwr) * CWR
             | ecn_bits(segment.ecn);
         debug_assert!(segment.len <= u32::from(u16::MAX));
-        let (seq, word, tsecr, bytes) = (
-            segment.seq | shape(segment.options),
-            segment.tsval | option(segment.options),
-            segment.tsecr,
-            segment.len as u16,
-        );
         Packet {
-            seq,
-            word,
-            tsecr,
-            bytes,
+            seq: segment.seq | shape(segment.options),
+            word: segment.tsval | option(segment.options),
+            tsecr: segment.tsecr,
+            bytes: segment.len as u16,
             flags,
             ..Packet::blank(flow, Kind::Data)
         }
@@ -186,6 +185,40 @@ impl Packet {
             word: place,
             bytes: ack.size().get() as u16,
             ..Packet::blank(flow, Kind::Ack)
+        }
+    }
+    /// An ACK of `flow` that fits into its packet.
+    #[inline]
+    pub fn plain_ack(flow: u32, ack: &AckSegment) -> Option<Packet> {
+        let simple = ack.n_sacks == 0
+            && ack.marks == AckMarks::default()
+            && !ack.syn
+            && ack.feedback == Feedback::default();
+        let fits = ack.ack <= u64::from(u32::MAX) && ack.window < u64::from(PLAIN);
+        (simple && fits).then(|| Packet {
+            seq: ack.ack | u64::from(ack.tsval) << 32,
+            tsecr: ack.tsecr,
+            flags: u8::from(ack.ece) * ECE,
+            word: PLAIN | ack.window as u32,
+            bytes: HEADERS as u16,
+            ..Packet::blank(flow, Kind::Ack)
+        })
+    }
+    /// Whether this ACK is plain.
+    #[inline]
+    pub fn is_plain_ack(&self) -> bool {
+        self.word & PLAIN != 0
+    }
+    /// The content of this plain ACK.
+    #[inline]
+    pub fn plain_content(&self) -> AckSegment {
+        AckSegment {
+            ack: self.seq & u64::from(u32::MAX),
+            window: u64::from(self.word & !PLAIN),
+            tsval: (self.seq >> 32) as u32,
+            tsecr: self.tsecr,
+            ece: self.flags & ECE != 0,
+            ..AckSegment::default()
         }
     }
     /// Ping `number` of the probe with the index `flow`.
@@ -266,10 +299,11 @@ impl Packet {
     /// This new packet with the label of its flow, sent from the port `from`.
     #[inline]
     pub fn labelled(self, label: Label, from: Port) -> Packet {
-        let host = label.host | if from == FAR { SOURCE } else { 0 };
+        let host = label.host | u8::from(from == FAR) * SOURCE;
         let packet = Packet {
-            entered: self.entered & !(0xff << HOST) | u64::from(host) << HOST,
-            ..self.of_class(label.dscp)
+            entered: u64::from(host) << HOST,
+            class: self.class & 0b11 | label.class,
+            ..self
         };
         match label.ip {
             Ip::V4 => packet,
@@ -338,11 +372,16 @@ impl Packet {
         self.flags = self.flags & !CWR | JOINED;
         Some(first)
     }
-    /// The size of data with IPv6 headers.
-    fn size_over_ipv6(&self) -> Bytes {
+    /// The size of any data.
+    #[cold]
+    fn size_of_data(&self) -> Bytes {
+        let v4 = self.segment().size();
+        if self.word & SIX == 0 {
+            return v4;
+        }
         let packets = u64::from(self.bytes).div_ceil(u64::from(self.options().payload()));
         let longer = u64::from(Ip::V6.beyond_v4());
-        self.segment().size() + Bytes::new(longer * packets.max(1))
+        v4 + Bytes::new(longer * packets.max(1))
     }
     /// The TCP options of data.
     #[inline]
@@ -408,18 +447,15 @@ impl Packet {
 impl packet::Packet for Packet {
     #[inline]
     fn size(&self) -> Bytes {
-        match self.kind() {
-            Kind::Data => {
-                let options = self.options();
-                if self.word & SIX != 0 {
-                    self.size_over_ipv6()
-                } else if self.flags & SYN == 0 && u32::from(self.bytes) <= options.payload() {
-                    Bytes::new(options.headers() + u64::from(self.bytes))
-                } else {
-                    self.segment().size()
-                }
-            }
-            _ => Bytes::new(u64::from(self.bytes)),
+        let bytes = u64::from(self.bytes);
+        if self.kind() != Kind::Data {
+            return Bytes::new(bytes);
+        }
+        let usual = self.word & (OPTION | SHAPED | SIX) == 0 && self.flags & SYN == 0;
+        if usual && bytes <= u64::from(MSS) {
+            Bytes::new(HEADERS + bytes)
+        } else {
+            self.size_of_data()
         }
     }
     #[inline]

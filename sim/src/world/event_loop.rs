@@ -322,7 +322,9 @@ fn prefetch_arrivals(datapath: &Datapath) {
     if let Some(packet) = upcoming(NEAR, 1, Kind::Ack) {
         prefetch(&flows[packet.flow() as usize].sender);
         prefetch(timer(packet.flow(), SENDER));
-        prefetch(datapath.observer.packets.acks.look(packet));
+        if let Some(ack) = datapath.observer.packets.acks.look(packet) {
+            prefetch(ack);
+        }
     }
 }
 

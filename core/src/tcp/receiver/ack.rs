@@ -152,6 +152,7 @@ impl Acks {
 
     /// Handles data that arrived in order: the delay follows the gap since the last data. `quick`
     /// and `rto` are functions, because they are seldom needed.
+    #[inline]
     pub fn data_arrived(
         &mut self,
         tick: u64,
@@ -181,10 +182,12 @@ impl Acks {
 
     /// Returns whether an ACK must leave now, even with holes. `many`: more data than one full
     /// segment is unacknowledged.
+    #[inline]
     pub fn at_once(&self, many: bool) -> bool {
         many || (self.quick > 0 && !self.dialogue) || self.now || self.always_quick
     }
     /// Returns whether an ACK leaves as soon as all data has been read.
+    #[inline]
     pub fn once_read(&self) -> bool {
         self.pushed_twice || (self.pushed && !self.dialogue)
     }
@@ -234,6 +237,7 @@ impl Acks {
 
     /// Sets the delayed-ACK timer. Returns whether the timer would fire so soon that the ACK should
     /// leave now.
+    #[inline]
     pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
@@ -294,6 +298,7 @@ impl Acks {
         }
         due
     }
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
     }
@@ -307,6 +312,7 @@ impl Acks {
     }
 
     /// An ACK up to `nxt` has left.
+    #[inline]
     pub fn sent(&mut self, nxt: u64) {
         if self.quick > 0 {
             let one = u32::from(self.scheduled);

@@ -101,6 +101,7 @@ impl Marks {
         self.how != EcnUse::Off
     }
     /// The ECN bits of an ACK.
+    #[inline]
     pub fn control(&self) -> Ecn {
         self.how.control()
     }
@@ -110,6 +111,7 @@ impl Marks {
     }
     /// Handles any packet with `len` bytes of payload. Returns whether the ACK of this packet must
     /// leave at once.
+    #[inline]
     pub fn on_packet(&mut self, ecn: Ecn, len: u32) -> bool {
         match self.how {
             EcnUse::Counted => {}
@@ -146,6 +148,7 @@ impl Marks {
     /// options have 40 bytes, of which timestamps take 12: beside one block there is room for three
     /// counters, beside two for two. A third block gives way to counters that are needed if two are
     /// enough.
+    #[inline]
     pub fn option(&mut self, blocks: u8) -> (u8, MarkedBytes, u8) {
         let (counters, blocks) = match (blocks, self.least) {
             _ if self.how != EcnUse::Accurate => (0, blocks),
@@ -191,6 +194,7 @@ impl Marks {
         self.echo = false;
     }
     /// Returns whether an ACK has ECE now.
+    #[inline]
     pub fn echo(&self) -> bool {
         self.echo
     }
@@ -204,6 +208,7 @@ impl Marks {
         }
     }
     /// The ACE field of an ACK that leaves, which reports all marks so far.
+    #[inline]
     pub fn ace(&mut self) -> u8 {
         self.untold = 0;
         match self.how {

@@ -245,6 +245,7 @@ impl Receiver {
         self.send_ack(wire);
     }
 
+    #[inline]
     fn on_data(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if let Some(header) = &seg.congestion {
             self.feedback = self.feedback.and(header.feedback);
@@ -292,6 +293,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     fn on_in_order(
         &mut self,
         now: Time,
@@ -386,6 +388,7 @@ impl Receiver {
 
     /// Data from `start` up to `end` waits for the application. Neighbours are merged into one
     /// packet up to its maximum size.
+    #[inline]
     fn wait_for_reader(&mut self, now: Time, start: u64, end: u64) {
         let Some(unread) = &mut self.unread else {
             self.unread = Some(Unread {
@@ -452,6 +455,7 @@ impl Receiver {
 
     /// Sends the pending ACK, or sets its timer. `many`: more data than one full segment is
     /// unacknowledged.
+    #[inline]
     fn check_ack(&mut self, now: Time, many: bool, wire: &mut impl FnMut(AckSegment)) {
         if !self.acks.scheduled {
             return;
@@ -516,6 +520,7 @@ impl Receiver {
     }
 
     /// Returns when `on_timer` must be called.
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         Time::earlier(self.syn_ack_timer, self.acks.next_wakeup())
     }
@@ -545,6 +550,7 @@ impl Receiver {
         });
     }
 
+    #[inline]
     fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
         wire(self.ack(self.nxt, self.marks.echo()));
         self.acks.sent(self.nxt);

@@ -55,6 +55,7 @@ impl Holes {
         self.arrived.front().zip(self.arrived.back())
     }
     /// The end of the last range.
+    #[inline]
     pub fn end(&self) -> Option<u64> {
         self.arrived.back().map(|range| range.end)
     }
@@ -171,6 +172,7 @@ impl Holes {
             }
         }
     }
+    #[inline]
     pub fn blocks(&self) -> impl Iterator<Item = Range> + '_ {
         self.blocks[..self.n_blocks].iter().copied()
     }

@@ -153,6 +153,7 @@ impl Window {
     }
 
     /// A longer segment than before shows the overhead of this sender's packets.
+    #[inline]
     pub fn measure_segment(&mut self, len: u32) {
         if len.min(self.mss) > self.segment {
             self.segment = len.min(self.mss);
@@ -164,6 +165,7 @@ impl Window {
     }
     /// Opens the window for a segment of `len` bytes, which needs its own packet or `merges` into
     /// another. Returns whether the window opened.
+    #[inline]
     pub fn grow(&mut self, len: u32, queued: u64, merges: bool) -> bool {
         if len < GROW_LEAST {
             return false;
@@ -209,6 +211,7 @@ impl Window {
 
     /// The window for an ACK of `nxt`, after an ACK of `acked`. `quick`: the number of quick ACKs
     /// left.
+    #[inline]
     pub fn offer(&mut self, acked: u64, nxt: u64, quick: &mut u32) -> u64 {
         let left = (acked + self.window).saturating_sub(nxt);
         // The right edge never moves back.
@@ -216,11 +219,13 @@ impl Window {
         self.window = self.window.min(65_535 << self.scale);
         self.window
     }
+    #[inline]
     fn round_up(&self, bytes: u64) -> u64 {
         bytes.div_ceil(1 << self.scale) << self.scale
     }
     /// The window that memory permits now. When less than half of the maximum window is free, quick
     /// ACKs end.
+    #[inline]
     fn select(&self, quick: &mut u32) -> u64 {
         let all = self.share_of(self.buffer);
         let mut free = self.share_of(self.buffer.saturating_sub(self.queued));
@@ -234,11 +239,13 @@ impl Window {
         self.round_up(free.min(self.threshold))
     }
     /// Returns whether memory permits at least the window of the last ACK.
+    #[inline]
     pub fn holds(&self, quick: &mut u32) -> bool {
         self.select(quick) >= self.window
     }
     /// Returns whether memory permits at least twice the rest of the advertised window, and this
     /// rest is at most half of the maximum window.
+    #[inline]
     pub fn doubled(&self, acked: u64, nxt: u64, quick: &mut u32) -> bool {
         let left = (acked + self.window).saturating_sub(nxt);
         2 * left <= self.clamp && {
@@ -255,6 +262,7 @@ impl Window {
 
     /// Measures the round trip by the echo of this end's own timestamps. `waits`: earlier data
     /// still waits for the application.
+    #[inline]
     pub fn measure_rtt_by_stamp(&mut self, now: Time, seg: &Segment, waits: bool) {
         if seg.tsecr == 0 || seg.tsecr == self.last_tsecr || seg.len < self.segment {
             return;
@@ -274,6 +282,7 @@ impl Window {
     }
     /// Measures an upper bound of the round trip, the time in which a whole window arrived, and
     /// keeps the minimum.
+    #[inline]
     pub fn measure_rtt_by_window(&mut self, now: Time, nxt: u64) {
         if let Some((until, since)) = self.by_window {
             if nxt < until {

@@ -292,6 +292,7 @@ impl Sender {
         }
     }
     /// Counts the packets that an ACK delivered, as Linux's `delivered` and `delivered_ce`.
+    #[inline]
     pub(super) fn count_delivered(&mut self, ack: &AckSegment, news: &mut News) {
         self.delivered.packets += u64::from(news.delivered);
         if news.ece {

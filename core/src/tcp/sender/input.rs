@@ -414,54 +414,29 @@ impl Sender {
     }
 
     /// Removes cumulatively acknowledged segments from the scoreboard; returns their number.
+    #[inline]
     fn clean(&mut self, now: Time, ack: u64, news: &mut News, times: &mut SentTimes) -> u32 {
-        let mut packets = 0;
         let mut reordered_from = self.board.nxt();
         let first = self.board.numbers().start;
         loop {
             if let Some(run) = self.board.pop_untouched(ack) {
-                packets += run.segments;
                 news.delivered += run.segments;
                 news.delivered_bytes += run.last.end() - run.first_seq;
                 times.first_acked.get_or_insert(run.first_sent_us);
                 times.last_acked = Some(run.last.sent_us);
                 reordered_from = reordered_from.min(run.first_seq);
                 news.original_delivered |= run.first_end <= self.high_seq;
-                let (last, number) = (&run.last, first + u64::from(packets) - 1);
-                times.delivered(last, number);
+                let last = run.last;
+                times.delivered(last, run.last_number);
                 self.rack
                     .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
             }
-            let Some(seg) = self.board.pop_acked(ack) else {
+            if !self.board.acknowledges_first(ack) {
                 break;
-            };
-            let number = first + u64::from(packets);
-            packets += 1;
-            if seg.is(EVER_RETRANS) {
-                news.retrans_acked = true;
-            } else if !seg.is(SACKED) {
-                times.last_acked = Some(seg.sent_us);
-                times.first_acked.get_or_insert(seg.sent_us);
-                reordered_from = reordered_from.min(seg.seq);
-                if seg.end() <= self.high_seq {
-                    news.original_delivered = true;
-                }
             }
-            if !seg.is(SACKED) {
-                news.delivered += 1;
-                news.delivered_bytes += u64::from(seg.len);
-                times.delivered(&seg, number);
-                // An echo older than the retransmission: the original has arrived.
-                let spurious = seg.is(EVER_RETRANS)
-                    && u64::from(news.tsecr) < seg.sent_us / 1000
-                    && self.cfg.timestamps;
-                if !spurious {
-                    self.rack
-                        .delivered(now.as_us(), seg.sent_us, seg.end(), seg.flags, &self.rtt);
-                }
-            }
-            debug_assert!(!(seg.is(SACKED) && seg.is(LOST)));
+            self.clean_touched(now, ack, news, times, &mut reordered_from);
         }
+        let packets = (self.board.numbers().start - first) as u32;
         // A hole that was never retransmitted got filled although later data had been SACKed.
         if packets > 0 && reordered_from < news.prior_fack {
             self.check_reordering(reordered_from, news.prior_fack);
@@ -469,7 +444,49 @@ impl Sender {
         packets
     }
 
+    /// Removes the first segment, which is acknowledged and was SACKed, marked lost or
+    /// retransmitted.
+    #[inline(never)]
+    fn clean_touched(
+        &mut self,
+        now: Time,
+        ack: u64,
+        news: &mut News,
+        times: &mut SentTimes,
+        reordered_from: &mut u64,
+    ) {
+        let number = self.board.numbers().start;
+        let Some(seg) = self.board.pop_acked(ack) else {
+            return;
+        };
+        if seg.is(EVER_RETRANS) {
+            news.retrans_acked = true;
+        } else if !seg.is(SACKED) {
+            times.last_acked = Some(seg.sent_us);
+            times.first_acked.get_or_insert(seg.sent_us);
+            *reordered_from = (*reordered_from).min(seg.seq);
+            if seg.end() <= self.high_seq {
+                news.original_delivered = true;
+            }
+        }
+        if !seg.is(SACKED) {
+            news.delivered += 1;
+            news.delivered_bytes += u64::from(seg.len);
+            times.delivered(&seg, number);
+            // An echo older than the retransmission: the original has arrived.
+            let spurious = seg.is(EVER_RETRANS)
+                && u64::from(news.tsecr) < seg.sent_us / 1000
+                && self.cfg.timestamps;
+            if !spurious {
+                self.rack
+                    .delivered(now.as_us(), seg.sent_us, seg.end(), seg.flags, &self.rtt);
+            }
+        }
+        debug_assert!(!(seg.is(SACKED) && seg.is(LOST)));
+    }
+
     /// Measures the round trip by an ACK; returns the sample for congestion controls, µs.
+    #[inline]
     fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
         let us = now.as_us();
         let since = |sent: u64| self.cfg.clock.since(us, sent, self.cfg.hz);
@@ -553,6 +570,7 @@ impl Sender {
     }
 
     /// Sets the window after this ACK: by PRR in recovery, otherwise by the congestion control.
+    #[inline]
     fn control_window(&mut self, now: Time, news: &News, mut ev: Ack) {
         ev.state = self.state;
         ev.delivered = news.delivered;

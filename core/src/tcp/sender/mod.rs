@@ -164,6 +164,8 @@ pub struct Sender {
 
     timer: Option<Timer>,
     rto_ticks: u64,
+    /// The longest timeout, in ticks.
+    longest_ticks: u64,
     /// Consecutive timeouts without progress.
     timeouts: u32,
     /// Consecutive zero-window probes.
@@ -183,6 +185,8 @@ pub struct Sender {
     short_end: u64,
     pacing: Rate,
     pacer: Pacer,
+    /// Maximum number of segments in a super-packet.
+    gso_segments: u32,
     /// Only above a device that reports completions.
     small_queue: Option<Box<SmallQueue>>,
     chrono: Chrono,
@@ -209,6 +213,7 @@ impl Sender {
         if records {
             board.watch_losses();
         }
+        let gso_segments = cfg.gso.segments(board.options.mss());
         Sender {
             ticks,
             phase: Phase::Closed,
@@ -218,6 +223,7 @@ impl Sender {
             board,
             flights: records.then(Box::default),
             rto_ticks: rtt.rto_ticks(ticks, cfg.longest_timeout()),
+            longest_ticks: ticks.from_us(cfg.longest_timeout().as_us()),
             rtt,
             rack: Rack::new(cfg.kernel),
             prr: Prr::default(),
@@ -251,6 +257,7 @@ impl Sender {
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
             pacer,
+            gso_segments,
             small_queue: (cfg.device.as_ref())
                 .map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift, cfg.kernel))),
             chrono: Chrono::default(),
@@ -562,6 +569,7 @@ impl Sender {
         self.max_window = ack.window;
         self.ecn.on_syn_ack(ack);
         self.board.options = self.ecn.options(&self.cfg);
+        self.gso_segments = self.cfg.gso.segments(self.board.options.mss());
         // After two lost SYNs the initial window is one packet (Linux's rule, after RFC 6298
         // section 5.7).
         self.w = Window::new(if self.syn_retransmits > 1 {

@@ -15,7 +15,7 @@ use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::packet::Congestion;
 use crate::tcp::flight::Flight;
-use crate::tcp::scoreboard::{GLUED, PUSHED};
+use crate::tcp::scoreboard::{GLUED, PUSHED, Seg};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
 use crate::units::Rate;
@@ -81,13 +81,10 @@ impl Sender {
     }
 
     /// Number of segments in one burst.
+    #[inline]
     pub(super) fn burst_segments(&self) -> u32 {
         if !self.cfg.autosize {
-            return self
-                .cfg
-                .gso
-                .segments(self.board.options.mss())
-                .min(self.w.max_burst);
+            return self.gso_segments.min(self.w.max_burst);
         }
         let mut bytes = (self.pacing.as_bit() / 8) >> self.cfg.pacing_shift;
         let shift = self.rtt.min_us().unwrap_or(u64::MAX) >> TSO_RTT_LOG;
@@ -97,7 +94,7 @@ impl Sender {
         }
         (self.board.options.full_segments(bytes.min(gso.payload())) as u32)
             .max(self.w.min_burst)
-            .min(gso.segments(self.board.options.mss()).min(self.w.max_burst))
+            .min(self.gso_segments.min(self.w.max_burst))
     }
 
     /// Sends new data; returns whether any left.
@@ -207,6 +204,7 @@ impl Sender {
     /// The bytes of `head` that leave: `most`, or what the peer's `room` admits, including a short
     /// segment at the edge. At most one short segment is in flight (Nagle's algorithm with
     /// Minshall's change).
+    #[inline]
     fn split(&self, head: u64, most: u64, room: u64, push: Push) -> u64 {
         let bytes = head.min(room);
         if most <= bytes {
@@ -222,6 +220,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     pub(super) fn should_defer(&self, now: Time, burst: u32, room: u64, chunk: u64) -> Hold {
         if matches!(self.state, State::Recovery | State::Loss) {
             return Hold::No;
@@ -289,10 +288,12 @@ impl Sender {
         if !down {
             self.let_out(now, bytes, ends_write, wire);
         }
+        let record = Seg::sent(sent_us, &snapshot);
+        let full = self.full();
         let mut left = bytes;
         let mut sent = 0;
         while left > 0 {
-            let len = left.min(self.full());
+            let len = left.min(full);
             left -= len;
             sent += 1;
             let flags = match (left > 0, ends_write) {
@@ -300,7 +301,7 @@ impl Sender {
                 (false, true) => PUSHED,
                 (false, false) => 0,
             };
-            self.board.push(len as u32, sent_us, &snapshot, flags);
+            self.board.push(len as u32, &record, flags);
             if self.flights.is_some() {
                 self.note_flight(self.board.numbers().end - 1);
             }
@@ -349,6 +350,7 @@ impl Sender {
     }
 
     /// Begins a super-packet; returns its departure time, µs.
+    #[inline]
     fn begin_burst(&mut self, now: Time) -> u64 {
         if self.board.in_flight() == 0 {
             let mut ev = Sent::at(now);
@@ -521,6 +523,7 @@ impl Sender {
 
     /// Stores whether the window was the limit (`limited`) until the data sent so far is
     /// acknowledged. A window that the application does not use is reduced.
+    #[inline]
     pub(super) fn validate_window(&mut self, now: Time, limited: bool) {
         if let Some(flights) = &mut self.flights {
             flights.used(limited, self.board.una(), self.board.nxt());
@@ -564,6 +567,7 @@ impl Sender {
 
     /// Returns whether the window was the limit, so that it may grow. In slow start, a window of
     /// less than twice the maximum of packets in flight is enough.
+    #[inline]
     pub(super) fn window_is_limit(&self) -> bool {
         self.cwnd_limited || (self.w.in_slow_start() && self.w.cwnd < 2 * self.max_packets_out)
     }
@@ -577,6 +581,7 @@ impl Sender {
 
     /// Updates the rate that sizes bursts and paces. This rate is twice the window per RTT while
     /// the window is below half of `ssthresh`, otherwise 1.2 times the window per RTT.
+    #[inline]
     pub(super) fn update_pacing(&mut self) {
         let Some(percent) = (self.rtt.srtt8_us() > 0).then_some(
             if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {

@@ -70,6 +70,7 @@ impl Pacer {
         }
     }
     /// Returns whether a super-packet may leave now. If not, the timer is armed.
+    #[inline]
     pub fn may_send(&mut self, now: Time) -> bool {
         if !self.on || self.below || self.wstamp <= now {
             return true;
@@ -88,6 +89,7 @@ impl Pacer {
         fired
     }
     /// Begins a super-packet; returns its departure time.
+    #[inline]
     pub fn begin(&mut self, now: Time) -> Time {
         let at = self.wstamp.max(now);
         self.late = at.since(self.wstamp);
@@ -96,6 +98,7 @@ impl Pacer {
         at
     }
     /// Adds one of its segments.
+    #[inline]
     pub fn segment(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.segments += 1;
@@ -105,6 +108,7 @@ impl Pacer {
         self.bytes
     }
     /// Ends the super-packet, with the pacing `rate`.
+    #[inline]
     pub fn end(&mut self, now: Time, rate: Rate) {
         let bytes_per_s = rate.as_bit() / 8;
         if !self.on || bytes_per_s == 0 || bytes_per_s == u64::MAX / 8 {
@@ -130,6 +134,7 @@ impl Pacer {
         }
     }
     /// Time until the next departure.
+    #[inline]
     pub fn delay(&self, now: Time) -> Span {
         if self.on && !self.by_gaps && self.wstamp > now {
             self.wstamp.since(now)

@@ -104,6 +104,7 @@ impl SendBuffer {
         self.head.is_some() && self.behind.is_empty()
     }
     /// Fills the head up to `len` bytes from the kernel buffer behind it.
+    #[inline]
     pub fn gather(&mut self, len: u64) {
         let Some(head) = self.head.as_mut().filter(|head| head.len < len) else {
             return;
@@ -125,6 +126,7 @@ impl SendBuffer {
     }
     /// Removes `len` bytes from the head for a super-packet; returns whether a write ended with
     /// them.
+    #[inline]
     pub fn take(&mut self, len: u64) -> bool {
         let Some(head) = &mut self.head else {
             return false;
@@ -137,11 +139,13 @@ impl SendBuffer {
         end && push
     }
     /// Enlarges the socket buffer to hold this many windows of `cwnd` packets, up to its maximum.
+    #[inline]
     pub fn expand(&mut self, windows: u32, cwnd: u32) {
         let wanted = u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * self.per_segment;
         self.buffer = self.buffer.max(wanted.min(self.buffer_max));
     }
     /// Kernel memory of all written data that is not acknowledged.
+    #[inline]
     fn memory(&self, sent: &Scoreboard) -> u64 {
         self.written - sent.una() + OVERHEAD * (self.buffers() + sent.buffers())
     }
@@ -151,6 +155,7 @@ impl SendBuffer {
         self.memory(sent) / 2 > self.buffer + CUT_ALLOWANCE
     }
     /// Number of kernel buffers of unsent data.
+    #[inline]
     fn buffers(&self) -> u64 {
         u64::from(self.head.is_some()) + self.behind.len() as u64
     }
@@ -173,6 +178,7 @@ impl SendBuffer {
     fn has_room(&self, sent: &Scoreboard) -> bool {
         self.memory(sent) < self.buffer && self.written - sent.nxt() < self.low_water
     }
+    #[inline]
     fn wakes(&self, sent: &Scoreboard) -> bool {
         let memory = self.memory(sent);
         memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < self.low_water
@@ -188,6 +194,7 @@ impl SendBuffer {
 impl Sender {
     /// Called after an ACK and after each burst: wakes an application that waits for room, if there
     /// is room. If the window is not used up, the socket buffer is enlarged first.
+    #[inline]
     pub(super) fn check_space(&mut self, now: Time) {
         if !self.send_buffer.blocked {
             return;
@@ -252,9 +259,7 @@ impl Sender {
                 return;
             }
             let half = self.board.options.full_segments(self.max_window / 2);
-            let goal = u64::from(self.cfg.gso.segments(self.board.options.mss()))
-                .min(half)
-                .max(1);
+            let goal = u64::from(self.gso_segments).min(half).max(1);
             self.write_once(now, left.min(WRITE), goal * self.full(), wire);
         }
     }

@@ -8,6 +8,7 @@ use super::{Sender, State};
 use crate::cc::reno::Reno;
 use crate::cc::{Ack, CongestionControl, Loss, Sample, Window};
 use crate::kernel::{Kernel, LINUX_4_15, LINUX_6_12};
+use crate::tcp::scoreboard::Seg;
 use crate::tcp::wire::{AckSegment, Range};
 use crate::tcp::{Config, MSS};
 use crate::units::{Bytes, Rate, Span, Time};
@@ -138,7 +139,7 @@ fn that_the_window_was_the_limit_was_forgotten_before_6_1() {
         let mut s = sender(kernel, 40);
         s.validate_window(at(41_000), true);
         let snapshot = s.delivered.snapshot();
-        s.board.push(MSS, 41_000, &snapshot, 0);
+        s.board.push(MSS, &Seg::sent(41_000, &snapshot), 0);
         s.validate_window(at(41_000), false);
         s.cwnd_limited
     };

@@ -23,22 +23,19 @@ const SYN_LINEAR_TIMEOUTS: u32 = 4;
 
 impl Sender {
     /// Arms the timer to fire in `ticks`, at the next boundary of the timer wheel.
+    #[inline]
     pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
         let tick = self.ticks.at(now);
-        let ticks = ticks.min(self.longest_timeout());
+        let ticks = ticks.min(self.longest_ticks);
         self.timer = Some(Timer {
             kind,
             fires: self.ticks.fires(tick, tick + ticks),
         });
     }
 
-    /// The longest timeout, in ticks.
-    pub(super) fn longest_timeout(&self) -> u64 {
-        self.ticks.from_us(self.cfg.longest_timeout().as_us())
-    }
-
     /// Time until the retransmission timeout of the first segment, counted from its last
     /// transmission, µs.
+    #[inline]
     fn rto_delta_us(&self, now: Time) -> i64 {
         let sent = self.board.first().map_or(now.as_us(), |s| s.sent_us);
         (sent + self.ticks.to_us(self.rto_ticks)) as i64 - now.as_us() as i64
@@ -46,6 +43,7 @@ impl Sender {
 
     /// Arms the retransmission timer. If a timer of another kind was armed, the timeout counts from
     /// the last transmission of the first segment, otherwise from now.
+    #[inline]
     pub(super) fn rearm_rto(&mut self, now: Time) {
         if self.board.packets_out() == 0 {
             self.timer = None;
@@ -61,6 +59,7 @@ impl Sender {
     }
 
     /// Ticks until the next departure, from which timers count.
+    #[inline]
     pub(super) fn pacing_delay(&self, now: Time) -> u64 {
         match self.pacer.delay(now).as_ns() {
             0 => 0,
@@ -69,6 +68,7 @@ impl Sender {
     }
 
     /// After an ACK: arms a tail loss probe if one may be sent, otherwise the retransmission timer.
+    #[inline]
     pub(super) fn set_timer(&mut self, now: Time) {
         if !self.schedule_probe(now, true) {
             self.rearm_rto(now);
@@ -78,6 +78,7 @@ impl Sender {
     /// Arms the timer of a tail loss probe, for about two round trips from now, but no later than
     /// the retransmission timeout. `advancing`: the retransmission timeout counts from now, not
     /// from the last transmission of the first segment. Returns whether the probe was armed.
+    #[inline]
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
         let out = self.board.packets_out();
         if out == 0 || !matches!(self.state, State::Open | State::Cwr) || !self.cfg.sack {
@@ -127,6 +128,7 @@ impl Sender {
 
     /// Returns whether a tail loss probe will be armed once all data has been sent; then no other
     /// timer is needed before.
+    #[inline]
     pub(super) fn probe_follows(&self) -> bool {
         matches!(self.state, State::Open | State::Cwr)
             && self.cfg.sack
@@ -193,6 +195,7 @@ impl Sender {
     /// Arms the zero-window timer if nothing is in flight, data is unsent and no timer runs. The
     /// peer's window is closed then, or the host's own queue rejected the data; without this timer,
     /// the connection could stall.
+    #[inline]
     pub(super) fn persist(&mut self, now: Time) {
         if self.board.packets_out() == 0 && !self.send_buffer.is_empty() && self.timer.is_none() {
             let ticks = self.rto_ticks << self.window_probes.min(MAX_PERSIST_SHIFT);
@@ -257,7 +260,7 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
     fn back_off(&mut self) {
-        self.rto_ticks = (self.rto_ticks * 2).min(self.longest_timeout());
+        self.rto_ticks = (self.rto_ticks * 2).min(self.longest_ticks);
     }
 
     /// Enters Loss: marks segments lost, and sets the window to one packet more than those in

@@ -4,7 +4,9 @@
 //! A thread for load ([`crate::measure::bulk`]) calls [`Flow::turn`] when a datagram has arrived or
 //! a timer is due. The state machine receives the present time with each event. Consecutive
 //! segments leave as one super-packet, which the kernel or the device cuts into datagrams
-//! (`UDP_SEGMENT`). Paced segments leave when the pacing timer of the sender fires.
+//! (`UDP_SEGMENT`). Paced segments leave when the pacing timer of the sender fires. With
+//! [`Pacer::Txtime`], the sender passes them to the kernel before their departure times, as the TCP
+//! of the kernel does above `fq`. For its small queue, a super-packet departs at this time.
 //!
 //! Datagrams are untrusted. [`segment::read`] rejects those without the key. Segments beyond the
 //! advertised window are ignored, as in TCP, so a receiver stores no more than its receive buffer.
@@ -16,15 +18,17 @@ use super::terms::Terms;
 use crate::digest::random;
 use crate::measure::bulk::{Budget, May, Promised, Role};
 use crate::measure::datagram_flow::{DatagramFlow, Ended, Next};
+use crate::measure::pacer::Pacer;
 use crate::protocols::tcp_info::Row;
 use crate::sys;
 use crate::sys::datagram::{self, BATCH, HEADER, Outgoing, SEGMENTS};
 use crate::sys::socket;
 use narrows_core::cc::{CcKind, Host};
+use narrows_core::host::Fate;
 use narrows_core::packet::{Ecn, Ip};
 use narrows_core::param::Params;
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::tcp::{Config, EcnUse, Receiver, Sender};
+use narrows_core::tcp::{Config, Device, EcnUse, Receiver, Sender};
 use narrows_core::units::{Bytes, Rate, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -56,16 +60,11 @@ enum End {
 
 /// One end of a flow.
 pub struct Flow {
-    key: Key,
     peer: SocketAddr,
     cc: &'static str,
     terms: Terms,
-    dscp: u8,
-    /// Time zero of the state machine, ns of the monotonic clock.
-    base: u64,
     end: End,
-    /// Datagrams that wait for the socket.
-    out: VecDeque<Outgoing>,
+    wire: Wire,
     promised: Promised,
     /// Bytes that the application has written.
     offered: u64,
@@ -106,40 +105,78 @@ fn bits_of(ecn: Ecn) -> u8 {
 }
 
 /// Encodes segments and ACKs, and adds them to the datagrams that wait.
-struct Wire<'a> {
-    key: &'a Key,
+struct Wire {
+    key: Key,
     dscp: u8,
-    out: &'a mut VecDeque<Outgoing>,
+    /// Payload of a full segment, bytes.
+    payload: u32,
+    /// Time zero of the state machine, ns of the monotonic clock.
+    base: u64,
+    /// Datagrams that wait for the socket.
+    out: VecDeque<Outgoing>,
+    /// Departure times of super-packets that were encoded before these times.
+    departures: VecDeque<Time>,
 }
 
-impl Wire<'_> {
-    fn push(&mut self, head: [u8; HEADER], head_len: usize, len: usize, ecn: Ecn) {
+impl Wire {
+    fn push(&mut self, (head, head_len): ([u8; HEADER], usize), len: usize, ecn: Ecn, at: Time) {
         self.out.push_back(Outgoing {
             to: None,
             class: Some(self.dscp << 2 | bits_of(ecn)),
+            departs: (at > Time::ZERO).then(|| self.base.saturating_add(at.as_ns())),
             head,
             head_len,
             len,
         });
     }
-    fn segment(&mut self, segment: Segment) {
-        let len = segment::DATA + segment.len as usize;
-        let head = segment::of_segment(self.key, &segment);
-        self.push(head, segment::DATA, len, segment.ecn);
+    /// Encodes a segment, or each segment of a super-packet. Returns whether it departs at once.
+    fn segment(&mut self, now: Time, whole: Segment) -> Fate {
+        let mut from = 0;
+        loop {
+            let len = (whole.len - from).min(self.payload);
+            let (first, last) = (from == 0, from + len == whole.len);
+            let segment = Segment {
+                seq: whole.seq + u64::from(from),
+                len,
+                psh: whole.psh && last,
+                cwr: whole.cwr && first,
+                ..whole
+            };
+            let head = segment::of_segment(&self.key, &segment);
+            let size = segment::DATA + len as usize;
+            self.push((head, segment::DATA), size, segment.ecn, whole.departs);
+            from += len;
+            if last {
+                break;
+            }
+        }
+        if whole.departs <= now {
+            return Fate::Gone;
+        }
+        self.departures.push_back(whole.departs);
+        Fate::Sent
     }
     fn ack(&mut self, ack: AckSegment) {
         let len = segment::ack_len(&ack);
-        let head = segment::of_ack(self.key, &ack);
-        self.push(head, len, len, ack.marks.ecn());
+        let head = segment::of_ack(&self.key, &ack);
+        self.push((head, len), len, ack.marks.ecn(), Time::ZERO);
+    }
+    /// Removes a super-packet that has departed; returns whether there is one.
+    fn departed(&mut self, now: Time) -> bool {
+        let departed = self.departures.front().is_some_and(|at| *at <= now);
+        if departed {
+            self.departures.pop_front();
+        }
+        departed
     }
 }
 
 impl Flow {
     /// An end in this role, which exchanges datagrams with `peer` only. `cc`: the congestion
-    /// control of the sender.
+    /// control of the sender, and its pacer, for which the socket is [prepared](Pacer::prepare).
     pub fn new(
         role: Role,
-        cc: &CcKind,
+        (cc, pacer): (&CcKind, Pacer),
         terms: Terms,
         (key, peer): (Key, SocketAddr),
         dscp: u8,
@@ -148,6 +185,10 @@ impl Flow {
         let ip = if peer.is_ipv4() { Ip::V4 } else { Ip::V6 };
         let config = Config {
             ip,
+            device: (pacer == Pacer::Txtime).then(|| Device {
+                paces: true,
+                ..Device::default()
+            }),
             ..terms.config()
         };
         let end = match role {
@@ -155,14 +196,18 @@ impl Flow {
             Role::Receiver => End::Receiver(Box::new(Receiver::new(&config))),
         };
         Ok(Flow {
-            key,
             peer,
             cc: cc.name,
             terms,
-            dscp,
-            base: sys::monotonic(),
             end,
-            out: VecDeque::new(),
+            wire: Wire {
+                key,
+                dscp,
+                payload: terms.payload,
+                base: sys::monotonic(),
+                out: VecDeque::new(),
+                departures: VecDeque::new(),
+            },
             promised: Promised::new(budget),
             offered: 0,
             charged: 0,
@@ -174,20 +219,16 @@ impl Flow {
         })
     }
     fn time(&self, now: u64) -> Time {
-        Time::from_ns(now.saturating_sub(self.base))
+        Time::from_ns(now.saturating_sub(self.wire.base))
     }
     /// Handles a datagram of the peer, from its first bytes, its length and its traffic class.
     fn arrive(&mut self, bytes: &[u8], (len, class): (usize, u8), now: u64, budget: &Budget) {
-        let Some(read) = segment::read(&self.key, bytes, len, ecn_of(class)) else {
+        let Some(read) = segment::read(&self.wire.key, bytes, len, ecn_of(class)) else {
             return;
         };
         let time = self.time(now);
         self.heard = time;
-        let mut wire = Wire {
-            key: &self.key,
-            dscp: self.dscp,
-            out: &mut self.out,
-        };
+        let wire = &mut self.wire;
         match (read, &mut self.end) {
             (Datagram::Data(segment), End::Receiver(receiver)) => {
                 budget.took(now, len as u64);
@@ -200,7 +241,7 @@ impl Flow {
                 }
             }
             (Datagram::Ack(ack), End::Sender(sender)) => {
-                sender.on_segment(time, &ack, &mut |segment| wire.segment(segment));
+                sender.on_segment(time, &ack, &mut |segment| wire.segment(time, segment));
             }
             _ => {}
         }
@@ -209,11 +250,7 @@ impl Flow {
     /// time at which it may write again, if its budget is the limit.
     fn advance(&mut self, now: u64, budget: &Budget) -> Option<u64> {
         let time = self.time(now);
-        let mut wire = Wire {
-            key: &self.key,
-            dscp: self.dscp,
-            out: &mut self.out,
-        };
+        let wire = &mut self.wire;
         match &mut self.end {
             End::Receiver(receiver) => {
                 if receiver.next_wakeup().is_some_and(|due| due <= time) {
@@ -225,10 +262,13 @@ impl Flow {
                 if !self.begun {
                     self.begun = true;
                     (self.heard, self.breaker) = (time, Breaker::new(time));
-                    sender.connect(time, &mut |segment| wire.segment(segment));
+                    sender.connect(time, &mut |segment| wire.segment(time, segment));
                 }
                 if sender.next_wakeup().is_some_and(|due| due <= time) {
-                    sender.on_timer(time, &mut |segment| wire.segment(segment));
+                    sender.on_timer(time, &mut |segment| wire.segment(time, segment));
+                }
+                while wire.departed(time) {
+                    sender.on_departed(time, &mut |segment| wire.segment(time, segment));
                 }
                 let wait = self.write(now, budget);
                 if self.breaker.due() <= time {
@@ -244,11 +284,7 @@ impl Flow {
         let End::Sender(sender) = &mut self.end else {
             return None;
         };
-        let mut wire = Wire {
-            key: &self.key,
-            dscp: self.dscp,
-            out: &mut self.out,
-        };
+        let wire = &mut self.wire;
         for _ in 0..WRITES {
             let sent = sender.info().bytes_sent;
             self.promised.sent(now, sent - self.charged);
@@ -276,7 +312,7 @@ impl Flow {
             }
             self.offered += bytes;
             sender.send_more(time, Bytes::new(bytes), &mut |segment| {
-                wire.segment(segment);
+                wire.segment(time, segment)
             });
         }
         Some(now + 1)
@@ -297,19 +333,22 @@ impl Flow {
     /// Time of the next timer, ns of the monotonic clock.
     fn due(&self) -> u64 {
         let due = match &self.end {
-            End::Sender(sender) => Time::earlier(sender.next_wakeup(), Some(self.breaker.due())),
+            End::Sender(sender) => {
+                let timer = Time::earlier(sender.next_wakeup(), Some(self.breaker.due()));
+                Time::earlier(timer, self.wire.departures.front().copied())
+            }
             End::Receiver(receiver) => receiver.next_wakeup(),
         };
-        due.map_or(u64::MAX, |due| self.base.saturating_add(due.as_ns()))
+        due.map_or(u64::MAX, |due| self.wire.base.saturating_add(due.as_ns()))
     }
     /// Sends the datagrams that wait. Returns whether the buffer of the socket is full.
     fn flush(&mut self, fd: &OwnedFd, budget: &Budget) -> bool {
         // Nothing is sent to a client without a sign of life.
         if sys::monotonic() > budget.alive_until() {
-            self.out.clear();
+            self.wire.out.clear();
         }
         let v6 = self.peer.is_ipv6();
-        let all = self.out.make_contiguous();
+        let all = self.wire.out.make_contiguous();
         let (mut at, mut full) = (0, false);
         while at < all.len() && !full {
             let run = together(&all[at..]);
@@ -330,7 +369,7 @@ impl Flow {
                 Err(_) => at += run,
             }
         }
-        self.out.drain(..at);
+        self.wire.out.drain(..at);
         full
     }
 }
@@ -352,7 +391,7 @@ impl DatagramFlow for Flow {
         self.tripped.map(|why| Ended::Breaker(why.text()))
     }
     fn heard(&self) -> u64 {
-        self.base + self.heard.as_ns()
+        self.wire.base + self.heard.as_ns()
     }
     fn progress(&self) -> u64 {
         match &self.end {
@@ -449,14 +488,15 @@ pub(super) fn is_unsupported(error: &std::io::Error) -> bool {
     )
 }
 
-/// Number of the first datagrams that one super-packet can contain: they have one length and class,
-/// except that the last one may be shorter.
+/// Number of the first datagrams that one super-packet can contain: they have one length, class and
+/// departure, except that the last one may be shorter.
 fn together(all: &[Outgoing]) -> usize {
-    let (len, class) = (all[0].len, all[0].class);
+    let len = all[0].len;
+    let alike = |one: &Outgoing| (one.class, one.departs) == (all[0].class, all[0].departs);
     let most = SEGMENTS.min(SUPER_PACKET / len.max(1)).max(1);
-    let equal = |one: &&Outgoing| one.len == len && one.class == class;
+    let equal = |one: &&Outgoing| one.len == len && alike(one);
     let n = all.iter().take(most).take_while(equal).count();
-    let shorter = |one: &Outgoing| one.len < len && one.class == class;
+    let shorter = |one: &Outgoing| one.len < len && alike(one);
     n + usize::from(n < most && all.get(n).is_some_and(shorter))
 }
 
@@ -483,12 +523,17 @@ pub fn feed(bytes: &[u8]) {
         return;
     };
     let budget = Budget::new(None, u64::MAX);
-    for role in [Role::Sender, Role::Receiver] {
+    for (role, pacer) in [
+        (Role::Sender, Pacer::Timer),
+        (Role::Sender, Pacer::Txtime),
+        (Role::Receiver, Pacer::Timer),
+    ] {
         let peer = SocketAddr::from(([192, 0, 2, 1], 9));
-        let Ok(mut flow) = Flow::new(role, cc, Terms::of(cc), (KEY, peer), 0, &budget) else {
+        let Ok(mut flow) = Flow::new(role, (cc, pacer), Terms::of(cc), (KEY, peer), 0, &budget)
+        else {
             return;
         };
-        flow.base = 0;
+        flow.wire.base = 0;
         let (mut rest, mut now) = (bytes, 0);
         flow.advance(now, &budget);
         while let [len, ms, more @ ..] = rest {
@@ -505,7 +550,7 @@ pub fn feed(bytes: &[u8]) {
             let kept = whole.len().min(datagram::KEPT);
             flow.arrive(&whole[..kept], (whole.len() + payload, 0), now, &budget);
             flow.advance(now, &budget);
-            flow.out.clear();
+            flow.wire.out.clear();
         }
     }
 }

@@ -9,11 +9,15 @@ const KEY: Key = *b"flow key";
 const MS: u64 = 1_000_000;
 
 fn end(role: Role, name: &str, budget: &Arc<Budget>) -> Flow {
+    end_with(role, (name, Pacer::Timer), budget)
+}
+
+fn end_with(role: Role, (name, pacer): (&str, Pacer), budget: &Arc<Budget>) -> Flow {
     let known = standard();
     let cc = cc(&known, Some(name)).unwrap();
     let peer = "192.0.2.1:5201".parse().unwrap();
-    let mut flow = Flow::new(role, cc, Terms::of(cc), (KEY, peer), 0, budget).unwrap();
-    flow.base = 0;
+    let mut flow = Flow::new(role, (cc, pacer), Terms::of(cc), (KEY, peer), 0, budget).unwrap();
+    flow.wire.base = 0;
     flow
 }
 
@@ -28,6 +32,8 @@ struct Link {
     drops: fn(u64) -> bool,
     free: u64,
     number: u64,
+    /// Number of datagrams that were passed on before their departure times.
+    early: u64,
     transit: BTreeMap<(u64, u64), Outgoing>,
 }
 
@@ -40,10 +46,15 @@ impl Link {
             drops,
             free: 0,
             number: 0,
+            early: 0,
             transit: BTreeMap::new(),
         }
     }
+    /// Takes a datagram, which the queue discipline of its host keeps until its departure time.
     fn push(&mut self, now: u64, one: Outgoing) {
+        let departs = one.departs.unwrap_or(now);
+        self.early += u64::from(departs > now);
+        let now = now.max(departs);
         self.number += 1;
         if (self.drops)(self.number) || self.free > now + self.buffer {
             return;
@@ -55,10 +66,21 @@ impl Link {
 }
 
 /// Runs both ends for `ms`. Returns the sender and the receiver.
-fn run(name: &str, ms: u64, (there, back): (Link, Link), budget: &Arc<Budget>) -> [Flow; 2] {
+fn run(name: &str, ms: u64, links: (Link, Link), budget: &Arc<Budget>) -> [Flow; 2] {
+    run_with((name, Pacer::Timer), ms, links, budget).0
+}
+
+/// Runs both ends with this pacer. Also returns the number of datagrams that the sender passed on
+/// before their departure times.
+fn run_with(
+    (name, pacer): (&str, Pacer),
+    ms: u64,
+    (there, back): (Link, Link),
+    budget: &Arc<Budget>,
+) -> ([Flow; 2], u64) {
     let unlimited = Budget::new(None, u64::MAX);
     let mut ends = [
-        end(Role::Sender, name, budget),
+        end_with(Role::Sender, (name, pacer), budget),
         end(Role::Receiver, name, &unlimited),
     ];
     let (mut links, mut now) = ([there, back], 0);
@@ -76,7 +98,7 @@ fn run(name: &str, ms: u64, (there, back): (Link, Link), budget: &Arc<Budget>) -
                 ends[at].arrive(&bytes, (one.len, class), now, budget);
             }
             wait[at] = ends[at].advance(now, budget).unwrap_or(u64::MAX);
-            let out: Vec<Outgoing> = ends[at].out.drain(..).collect();
+            let out: Vec<Outgoing> = ends[at].wire.out.drain(..).collect();
             out.into_iter().for_each(|one| links[at].push(now, one));
         }
         if ends[0].tripped.is_some() {
@@ -88,7 +110,26 @@ fn run(name: &str, ms: u64, (there, back): (Link, Link), budget: &Arc<Budget>) -
             .chain(ends.iter().map(Flow::due));
         now = next.chain(wait).min().unwrap().max(now + 1);
     }
-    ends
+    (ends, links[0].early)
+}
+
+#[test]
+fn departure_times_pace_as_timers_do() {
+    // Above `fq`, all flows are paced, so both congestion controls are ones that request pacing.
+    for name in ["bbr", "bbr3"] {
+        let results = Pacer::ALL.map(|pacer| {
+            let path = (Link::new(10, |_| false), Link::new(10, |_| false));
+            let unlimited = Budget::new(None, u64::MAX);
+            let (ends, early) = run_with((name, pacer), 5000, path, &unlimited);
+            let row = ends[0].row(5000 * MS);
+            (row.bytes as f64, row.rtt, early)
+        });
+        let [timer, txtime] = results;
+        assert!((txtime.0 / timer.0 - 1.0).abs() < 0.03, "{results:?}");
+        assert!(timer.1 < 60_000 && txtime.1 < 60_000, "{results:?}");
+        // 5 s are some 4300 segments, most of which the host keeps for a while.
+        assert!(timer.2 == 0 && txtime.2 > 3500, "{results:?}");
+    }
 }
 
 #[test]
@@ -227,8 +268,8 @@ proptest! {
                 flow.arrive(bytes, (*len, *class), now, &budget);
                 flow.advance(now, &budget);
                 let most = flow.terms.config().wmem_max.get() / 1000;
-                prop_assert!(flow.out.len() as u64 <= most);
-                flow.out.clear();
+                prop_assert!(flow.wire.out.len() as u64 <= most);
+                flow.wire.out.clear();
             }
             if let End::Receiver(receiver) = &flow.end {
                 let most = flow.terms.config().rmem_max.get();

@@ -22,7 +22,8 @@
 //!
 //! **Differences from TCP of the kernel.** The thread that drives a flow is scheduled as all
 //! others, so ACKs and paced packets may leave some 10 µs late. A full send buffer of the socket
-//! takes the place of TCP small queues. The queue discipline `fq` does not pace the packets.
+//! takes the place of TCP small queues. The queue discipline `fq` paces the packets only with the
+//! [pacer](crate::measure::pacer) `txtime`.
 
 pub mod breaker;
 pub mod flow;
@@ -36,6 +37,7 @@ pub use terms::{Terms, cc};
 
 use crate::measure::bulk::{Budget, Role};
 use crate::measure::datagram_flow::DatagramFlow;
+use crate::measure::pacer::Pacer;
 use narrows_core::cc::CcKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,7 +48,7 @@ pub const PRESENT: bool = true;
 /// One end of a flow of narrows' own TCP ([`Flow::new`]).
 pub fn own(
     role: Role,
-    cc: &CcKind,
+    cc: (&CcKind, Pacer),
     terms: Terms,
     to: (segment::Key, SocketAddr),
     dscp: u8,

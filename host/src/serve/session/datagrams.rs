@@ -4,6 +4,7 @@
 use super::{Flow, Session, say};
 use crate::digest::hex;
 use crate::measure::bulk::{Role, Stream};
+use crate::measure::pacer::Pacer;
 use crate::measure::transport::segment::Key;
 use crate::measure::transport::{self, Terms, quic};
 use crate::serve::counters::Counters;
@@ -29,8 +30,8 @@ fn waiting(rate: Rate) -> u32 {
 /// A transport over UDP, with the terms of its flow.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Transport {
-    /// Narrows' own TCP.
-    Udp(Terms),
+    /// Narrows' own TCP, with the pacer of its sender.
+    Udp(Terms, Pacer),
     /// QUIC.
     Quic,
 }
@@ -63,6 +64,10 @@ pub(super) fn requested(
         return Some(quic::cc(cc).map(|_| Transport::Quic));
     }
     let theirs = request.get("terms").and_then(Terms::from_json)?;
+    let pacer = match request.get("pacer") {
+        Some(name) => Pacer::named(name.as_str()?)?,
+        None => Pacer::Timer,
+    };
     let terms = match role {
         Role::Receiver => Ok(theirs),
         Role::Sender => {
@@ -70,7 +75,7 @@ pub(super) fn requested(
             cc.map(|cc| Terms::of(cc).with_payload(theirs.payload))
         }
     };
-    Some(terms.map(Transport::Udp))
+    Some(terms.map(|terms| Transport::Udp(terms, pacer)))
 }
 
 impl Session {
@@ -124,10 +129,13 @@ impl Session {
         }
         let (cc, budget) = (wanted.cc.as_deref(), allowance.load());
         let (flow, mut joined) = match transport {
-            Transport::Udp(terms) => {
+            Transport::Udp(terms, pacer) => {
+                if role == Role::Sender {
+                    pacer.prepare(&socket, peer.ip())?;
+                }
                 let terms = terms.fitted(&socket, peer.is_ipv4());
                 let cc = transport::cc(&shared.ccs, cc)?;
-                let flow = transport::own(role, cc, terms, (key, peer), dscp, budget);
+                let flow = transport::own(role, (cc, *pacer), terms, (key, peer), dscp, budget);
                 (flow, json!({ "cc": cc.name, "terms": terms.to_json() }))
             }
             Transport::Quic => {
