@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.json_object import JsonObject
-from narrows.reproduce.checks import Check, Miss, experiments
+from narrows.reproduce.checks import Check, Miss, Outcome, experiments, misses
 from narrows.reproduce.render import figure
 from validation.stored import HERE
 
@@ -107,13 +107,23 @@ def live(of: str, place: str, why: str) -> Row:
     document = next(one for one in stored["experiments"] if one["experiment"] == name)
     check = next(one for one in document["checks"] if one["id"] == id_)
     agrees = _VERDICTS.get(check["verdict"], "not judged")
+    reason = check.get("reason", "")
+    if check["verdict"] == "outside":
+        # From the present explanations, not from those at the time of the measurement.
+        experiment = experiments()[name]
+        declared = next(one for one in experiment.checks if one.id == id_)
+        outcome = Outcome(
+            experiment=experiment, ours={id_: check["ours"]}, quick=False,
+            runs=document["runs"], seconds=document["took_s"], misses=misses(name),
+        )  # fmt: skip
+        reason = outcome.reason(declared)
     return Row(
         of=of,
         published=_with_unit(check["published"], check["unit"]),
         command=f"narrows reproduce {name} --engine live",
         ours=_with_unit(figure(check["ours"]), check["unit"]),
         agrees=agrees,
-        why=why or check.get("reason", ""),
+        why=why or reason,
     )
 
 

@@ -149,3 +149,40 @@ def test_vyos_words_that_a_path_has_not_are_reported() -> None:
     ]
     with pytest.raises(ConfigError, match="line 1: bandwidth auto needs the rate"):
         read("set traffic-policy shaper W bandwidth auto")
+
+
+_CHILD = "policy-map CHILD\n class class-default\n  fair-queue\n  queue-limit 128 packets\n"
+_PARENT = (
+    "policy-map PARENT\n class class-default\n  shape average 20000000\n  service-policy CHILD\n"
+)
+
+
+@pytest.mark.parametrize("text", [_CHILD + _PARENT, _PARENT + _CHILD], ids=["before", "after"])
+def test_the_child_policy_of_a_shaper_is_its_queue(text: str) -> None:
+    found = read(text + "interface Gi0/1\n service-policy output PARENT\n")
+    assert (found.path.queue, found.path.buffer, found.left) == ("sfq", "128p", [])
+
+
+def test_the_queue_of_another_policy_or_class_is_reported() -> None:
+    other = "policy-map OTHER\n class class-default\n  fair-queue\n"
+    voice = _CHILD.replace("class-default", "VOICE")
+    found = read(other + _PARENT + voice)
+    assert (found.path.queue, found.path.buffer) == (None, "64p")
+    assert found.left == ["line 3: `fair-queue`", "line 10: `fair-queue`",
+                          "line 11: `queue-limit 128 packets`"]  # fmt: skip
+
+
+def test_a_child_policy_that_the_text_lacks_is_reported() -> None:
+    assert read(_PARENT).left == ["line 4: `service-policy CHILD`"]
+
+
+def test_interfaces_with_a_queue_only_are_reported() -> None:
+    found = read("tc qdisc add dev eth0 root netem delay 10ms\ntc qdisc add dev eth1 root fq_codel")
+    assert found.left == ["the interfaces eth1"]
+    plain = "qdisc noqueue 0: dev lo root refcnt 2\nqdisc netem 1: dev eth0 root limit 9 delay 9ms"
+    assert read(plain).left == []
+
+
+def test_braces_of_vyos_are_refused_with_the_command_that_prints_lines() -> None:
+    with pytest.raises(ConfigError, match=r"line 3: VyOS .*\n.*show configuration commands"):
+        read("interfaces {\n}\ntraffic-policy {\n    shaper WAN {\n    }\n}\n")

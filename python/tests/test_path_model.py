@@ -25,6 +25,7 @@ from narrows.path_model import (
     DirectionModel,
     Known,
     PathModel,
+    features,
     features_of,
     infer,
     inference,
@@ -508,6 +509,13 @@ def test_paths_that_are_hard_to_tell(seed: int) -> None:
 def test_without_pings_or_load_there_is_no_path_model() -> None:
     with pytest.raises(NarrowsError, match="a path model needs pings during TCP flows"):
         infer(Measurement.of({"measurement": 1}))
+
+
+def test_a_load_that_ends_soon_after_the_first_pings_has_no_busy_rate() -> None:
+    total = [(0.0, 0.0), (0.1, 1e6), (0.2, 2e6)]
+    waits = [(0.12 + n / 1000, 5.0) for n in range(50)]
+    for end in (0.1, 0.14):
+        assert features._busy(total, waits, end, 0.0) == (None, None)
 
 
 def test_what_never_lost_a_packet_has_a_depth_of_at_least_what_waited() -> None:

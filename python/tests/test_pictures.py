@@ -445,12 +445,29 @@ def test_runs_with_the_same_result_have_no_winner(run: nw.Run) -> None:
 
 
 def test_aql_limits_the_share_of_a_station_with_a_larger_weight(tmp_path: Path) -> None:
-    last = wifi_dials.scenario(len(wifi_dials.DIALS) - 1)
-    usual = re.sub(r"aql_(low|high) = .*\n", "", last)
-    shares = []
-    for text in (last, usual):
-        (tmp_path / "wifi.toml").write_text(text, encoding="utf-8")
-        run = nw.run(tmp_path / "wifi.toml", sample_interval="off").json
-        shares.append(run["stations"][2]["airtime_share"])
+    step = _dial("weight = 4096 of the far station")
+    limited = wifi_dials.scenario(step)
+    usual = re.sub(r"aql_(low|high) = .*\n", "", limited)
+    shares = [_far_airtime(tmp_path, text) for text in (limited, usual)]
     assert shares == pytest.approx([0.45, 0.65], abs=0.005)
-    assert "its share is 65 %" in wifi_dials.DIALS[-1].what
+    assert "its share is 65 %" in wifi_dials.DIALS[step].what
+
+
+def test_the_access_category_of_a_download_moves_its_airtime(tmp_path: Path) -> None:
+    names = ("aggregate of 64 frames", "far download in category BK", "far download in category VI")
+    texts = [wifi_dials.scenario(_dial(name)) for name in names]
+    assert ["aggregate" in text for text in texts] == [False] * 3
+    usual, background, video = (_far_airtime(tmp_path, text) for text in texts)
+    assert background < usual / 2
+    assert video > 1.5 * usual
+
+
+def _dial(name: str) -> int:
+    return [dial.name for dial in wifi_dials.DIALS].index(name)
+
+
+def _far_airtime(tmp_path: Path, text: str) -> float:
+    """The share of the airtime that the far station has in a run."""
+    (tmp_path / "wifi.toml").write_text(text, encoding="utf-8")
+    run = nw.run(tmp_path / "wifi.toml", sample_interval="off").json
+    return run["stations"][2]["airtime_share"]

@@ -327,6 +327,18 @@ def test_a_changed_line_of_the_journal_does_not_count(
         assert journal.find(task) is None
 
 
+def test_tasks_of_another_build_do_not_count(
+    tmp_path: Path, training: TrainingJson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task: TaskJson = {
+        "training": training, "round": "1", "tree": "x", "specimens": [0], "uses": False,
+    }  # fmt: skip
+    with Journal(tmp_path / JOURNAL) as journal:
+        journal.add(task, {"scores": [-1.25], "cpu_s": 0.5})
+        monkeypatch.setattr("narrows.train.journal.build", lambda: "another build")
+        assert journal.find(task) is None
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

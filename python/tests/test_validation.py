@@ -30,6 +30,7 @@ from validation import (
     loss_by_engine,
     mutations,
     own_tcp,
+    page_parts,
     papers,
     side_by_side,
     sources,
@@ -493,6 +494,20 @@ def test_the_page_of_the_sources_is_that_of_the_stored_results() -> None:
     if RENEW:
         sources.PAGE.write_text(sources.written(), encoding="utf-8")
     assert sources.PAGE.read_text(encoding="utf-8") == sources.written()
+
+
+def test_a_stored_live_value_has_the_present_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = sources.live("SCHED_RR", "response-time/rr", "")
+    assert (row.agrees, row.why[:10]) == ("no", "the server")
+    monkeypatch.setattr(sources, "misses", lambda _: {})
+    assert sources.live("SCHED_RR", "response-time/rr", "").why == "not explained"
+
+
+def test_the_page_about_the_parts_of_a_page_load_is_that_of_its_runs() -> None:
+    text = page_parts.written()
+    if RENEW:
+        page_parts.PAGE.write_text(text, encoding="utf-8")
+    assert page_parts.PAGE.read_text(encoding="utf-8") == text
 
 
 def test_the_page_of_random_loss_is_that_of_its_runs() -> None:

@@ -322,6 +322,8 @@ def _busy(
     ordered = sorted(w for _, w in waits)
     floor = max(1.0, 0.2 * _q(ordered, 0.5))
     windows = int((end - waits[0][0]) / BUSY_S)
+    if windows < 1:
+        return None, None
     least = [math.inf] * windows
     for t, wait in waits:
         at = min(windows - 1, int((t - waits[0][0]) / BUSY_S))

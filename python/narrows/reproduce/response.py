@@ -41,25 +41,35 @@ def search(lab: Lab) -> dict[str, float]:
         lab.lacks |= dict.fromkeys(_CHECKS, why)
         return {}
     seconds = lab.seconds(10, 2)
-    slow = _through_adapter(seconds)
+    adapter = _through_adapter(seconds)
     lab.did()
-    with _server() as port:
+    with server() as port:
         fast = _asked("127.0.0.1", "--port", port, "--pace", "pingpong", "--duration", seconds)
         lab.did()
-        rounds = "2" if lab.quick else "4"
-        policies: PoliciesJson = _asked(
-            "127.0.0.1", "--port", port, "--policy", ",".join(_NEEDS), "--load", "cpu",
-            "--rounds", rounds, "--duration", seconds,
-        )  # type: ignore[assignment] # fmt: skip
+        busy = policies(port, tuple(_NEEDS), 2 if lab.quick else 4, seconds)
         lab.did()
-    return _figures(lab, slow, fast, policies)
+    return _figures(lab, adapter, fast, busy)
+
+
+def policies(port: str, names: Sequence[str], rounds: int, seconds: str) -> PoliciesJson:
+    """Response times of a server on this host by scheduling policy of the client, with
+    CPU-bound processes.
+    """
+    words = ["--policy", ",".join(names), "--load", "cpu", "--rounds", str(rounds)]
+    told = ["127.0.0.1", "--port", port, *words, "--duration", seconds]
+    return _asked(*told)  # type: ignore[return-value]
+
+
+def slow(times: TimesJson) -> int:
+    """Number of responses that took over 1 ms."""
+    return sum(count for ns, count in times["histogram_ns"] if ns > _SLOW_NS)
 
 
 def _figures(
-    lab: Lab, slow: LatencyJson, fast: LatencyJson, policies: PoliciesJson
+    lab: Lab, adapter: LatencyJson, fast: LatencyJson, busy: PoliciesJson
 ) -> dict[str, float]:
-    first, then = _times(slow), _times(fast)
-    wire = slow["parts_us"]["wire"]
+    first, then = _times(adapter), _times(fast)
+    wire = adapter["parts_us"]["wire"]
     ours = {
         "slow-mean": first["mean"] / 1000,
         "fast-mean": then["mean"] / 1000,
@@ -73,7 +83,7 @@ def _figures(
         ours["slow-where"] = 100 * wire["mean"] / first["mean"]
     rows = [_row("adapter of 100 Mbit/s", first), _row("without it", then)]
     counts: dict[str, float] = {}
-    for setup in policies["setups"]:
+    for setup in busy["setups"]:
         name = setup["policy"]
         if setup["refused"]:
             reason = f"the kernel refused the policy {name}: {setup['refused']}"
@@ -81,7 +91,7 @@ def _figures(
             continue
         times = setup["latency"]["response_us"]
         assert times is not None
-        counts[name] = sum(count for ns, count in times["histogram_ns"] if ns > _SLOW_NS)
+        counts[name] = slow(times)
         rows.append(_row(f"busy processors, {name}", times))
         if name == "default":
             blamed = setup["latency"]["slow"]["blamed"]
@@ -106,9 +116,8 @@ def _times(result: LatencyJson) -> TimesJson:
 
 
 def _row(name: str, times: TimesJson) -> tuple[str, ...]:
-    slow = sum(count for ns, count in times["histogram_ns"] if ns > _SLOW_NS)
     figures = (times["mean"], times["min"], times["max"])
-    return (name, *(f"{one / 1000:.3g}" for one in figures), str(slow), str(times["n"]))
+    return (name, *(f"{one / 1000:.3g}" for one in figures), str(slow(times)), str(times["n"]))
 
 
 def _through_adapter(seconds: str) -> LatencyJson:
@@ -117,9 +126,9 @@ def _through_adapter(seconds: str) -> LatencyJson:
     scenario = Scenario(
         Path(rate="100Mbit", rtt=f"{_ADAPTER_MS:g}ms"), probes=[Ping()], duration="10s"
     )
-    server = shlex.join([str(HOST), "serve", "--tied", "--port", port])
+    far = shlex.join([str(HOST), "serve", "--tied", "--port", port])
     words = ["shell", "--toml", scenario.toml(), "--name", "response-time", "--at", "near"]
-    words += ["--quiet", "--far", server, "--", str(HOST), "latency", "far", "--port", port]
+    words += ["--quiet", "--far", far, "--", str(HOST), "latency", "far", "--port", port]
     words += ["--pace", "pingpong", "--duration", seconds]
     return _told(words)  # type: ignore[return-value]
 
@@ -150,15 +159,15 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
-    """Runs a server on the loopback interface and yields its port."""
+def server(*words: str) -> Iterator[str]:
+    """Runs a server with these arguments on the loopback interface and yields its port."""
     port = str(_free_port())
-    command = [str(HOST), "serve", "--tied", "--bind", "127.0.0.1", "--port", port]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    command = [str(HOST), "serve", "--tied", "--bind", "127.0.0.1", "--port", port, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         try:
-            assert server.stdout is not None
-            if not server.stdout.readline():
+            assert program.stdout is not None
+            if not program.stdout.readline():
                 raise EngineError("response-time: narrows-host serve did not start")
             yield port
         finally:
-            server.kill()
+            program.kill()

@@ -28,12 +28,14 @@ class Dial:
         wifi: Keys of the scenario's `[wifi]` section that change, with their new values; None
             removes a key.
         far: Keys of the far station that change, with their new values.
+        flow: Keys of the download of the far station that change, with their new values.
     """
 
     name: str
     what: str
     wifi: dict[str, str | None]
     far: dict[str, str] = field(default_factory=dict)
+    flow: dict[str, str] = field(default_factory=dict)
 
 
 DIALS = (
@@ -124,6 +126,26 @@ DIALS = (
         {},
         {"weight": "4096"},
     ),
+    Dial(
+        "aggregate of 64 frames",
+        "A transmission has up to 64 frames instead of 19, as the standard permits, or 4 ms.",
+        {"aggregate": None},
+    ),
+    Dial(
+        "far download in category BK",
+        "The download of the far station has the DSCP CS1, and with it the access category of "
+        "background traffic, which waits longer for the medium. Others have the category BE, "
+        "except the second ping (VO).",
+        {},
+        flow={"dscp": '"CS1"'},
+    ),
+    Dial(
+        "far download in category VI",
+        "The download of the far station has the DSCP AF41, and with it the access category of "
+        "video, which waits less for the medium than BE.",
+        {},
+        flow={"dscp": '"AF41"'},
+    ),
 )
 """The steps, in the order in which they are applied."""
 
@@ -132,11 +154,13 @@ def scenario(step: int) -> str:
     """Text of the scenario of a step."""
     wifi: dict[str, str] = {"standard": '"n"', "aggregate": "{ frames = 19 }"}
     far: dict[str, str] = {"name": '"far"', "mcs": "0"}
+    flow: dict[str, str] = {"cc": '"cubic"', "station": '"far"'}
     for dial in DIALS[: step + 1]:
         wifi |= {key: value for key, value in dial.wifi.items() if value is not None}
         for key in (key for key, value in dial.wifi.items() if value is None):
             del wifi[key]
         far |= dial.far
+        flow |= dial.flow
 
     def table(head: str, keys: dict[str, str]) -> str:
         return f"{head}\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
@@ -144,10 +168,8 @@ def scenario(step: int) -> str:
     near = {"name": '"near"', "count": "2", "mcs": "15"}
     parts = [table("[wifi]", wifi), table("[[wifi.station]]", near)]
     parts.append(table("[[wifi.station]]", far))
-    parts += [
-        table("[[flow]]", {"cc": '"cubic"', "station": f'"{station}"'})
-        for station in ("near", "far")
-    ]
+    parts.append(table("[[flow]]", {"cc": '"cubic"', "station": '"near"'}))
+    parts.append(table("[[flow]]", flow))
     # The second ping is in the access category of voice (DSCP 46).
     for dscp in ("0", "46"):
         ping = {"kind": '"ping"', "interval": '"20ms"', "station": '"near0"', "dscp": dscp}

@@ -2,7 +2,8 @@
 
 The search is a function of the results of its tasks. After an interruption, it therefore begins
 anew, takes the finished tasks from the journal, and reaches the same state. A line that is
-incomplete after a crash, or that another program changed, fails its checksum and is ignored.
+incomplete after a crash, or that another program changed, fails its checksum and is ignored. Tasks
+of another build of narrows do not count, because its simulator may have other results.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from narrows import operating_system
 from narrows.errors import NarrowsError, reason
+from narrows.sweeps.sweeping import build
 from narrows.train.network import digest
 
 if TYPE_CHECKING:
@@ -24,8 +26,11 @@ if TYPE_CHECKING:
 
 
 def key_of(task: TaskJson) -> str:
-    """The SHA-256 of a task."""
-    parts = [digest(task["training"]), task["round"], task["tree"], task["specimens"], task["uses"]]
+    """The SHA-256 of a task and of the build of narrows."""
+    parts = [
+        build(), digest(task["training"]), task["round"], task["tree"], task["specimens"],
+        task["uses"],
+    ]  # fmt: skip
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -42,6 +42,12 @@ def read(text: str, name: str = "text") -> Reading:
         return tc.read(text, name)
     if vyos.LINE.search(text):
         return vyos.read(text, name)
+    if found := vyos.BRACES.search(text):
+        line = text[: found.start()].count("\n") + 1
+        raise ConfigError(
+            f"{name}: line {line}: VyOS prints this form without the commands that narrows reads\n"
+            "    write: the output of `show configuration commands`"
+        )
     if re.search(r"(?mi)^\s*(?:policy-map|police|shape|rate-limit)\b", text):
         return router.read(text, name)
     if re.search(

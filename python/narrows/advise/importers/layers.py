@@ -86,8 +86,13 @@ def compose(
     )
     if reverse:
         assumed.append(f"the reverse path uses {mattering[1]}, the second interface of the text")
-    if mattering[2:]:
-        out.append(f"the interfaces {', '.join(mattering[2:])}")
+    rest = [
+        dev
+        for dev in devs
+        if dev not in mattering[:2] and any(x.dev == dev and x.kind != "noqueue" for x in layers)
+    ]
+    if rest:
+        out.append(f"the interfaces {', '.join(rest)}")
     delays = [forward.pop("delay", 0.0), reverse.pop("delay", 0.0)]
     if not any(delays):
         assumed.append(f"an RTT of {RTT}, because the text has none")

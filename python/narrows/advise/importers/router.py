@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from narrows.advise.importers.layers import RATE, RTT, _check
 from narrows.advise.importers.reading import ConfigError, Reading, Warned, Words, bits, size
@@ -27,48 +28,126 @@ SLOW = 1e6
 _PACKETS = 64
 """Default limit of a shaper's queue (IOS: queue-limit 64 packets)."""
 
+_DEFAULT = "class-default"
+"""The class of a child policy whose queue is that of the path."""
+
 
 def read(text: str, name: str) -> Reading:
-    """Reads the first policer or shaper; others are reported with their lines.
+    """Reads the first policer or shaper, and the queue of a shaper from its class or from its child
+    policy. The policy-map of the child may precede or follow. All else is reported with its line.
 
     Raises:
         ConfigError: If there is no policer or shaper, or if it cannot be read.
     """
-    keys: JsonObject = {}
-    warned: list[Warned] = []
-    left: list[str] = []
-    assumed = [f"an RTT of {RTT}, because a policy-map has none"]
+    found = _Found(assumed=[f"an RTT of {RTT}, because a policy-map has none"])
     for at in _lines(text, name):
-        number, first = at.line, at.words[0]
-        if first in {"police", "rate-limit", "shape"} and keys:
-            left.append(f"line {number}: a second {first}; only the first is modelled")
-        elif first == "police":
-            keys = _police(at, warned, assumed, left)
-        elif first == "rate-limit":
-            keys = _car(at, warned, left)
-        elif first == "shape":
-            keys = _shape(at, warned, assumed, left)
-        elif first == "queue-limit" and "link" in keys:
-            keys["buffer"] = _queue_limit(at, keys)
-        elif first == "fair-queue" and "link" in keys:
-            keys["queue"] = "sfq"
-            assumed.append("sfq for fair-queue: both serve flows in round-robin order")
-        elif first not in _NAMES:
-            left.append(f"line {number}: `{' '.join(at.raw)[:60]}`")
+        found.add(at)
+    keys = found.keys
     if not keys:
         raise ConfigError(
             f"{name}: line 1: there is neither police nor shape\n    write: police cir 2000000 bc "
             "62500"
         )
+    found.read_queue()
     if "policer" in keys:
-        assumed.append(f"a link of {RATE} behind the policer")
+        found.assumed.append(f"a link of {RATE} behind the policer")
     elif "buffer" not in keys:
         keys["buffer"] = f"{_PACKETS}p"
-        assumed.append(f"a queue of {_PACKETS} packets, the router's default")
+        found.assumed.append(f"a queue of {_PACKETS} packets, the router's default")
     whole: JsonObject = {"rtt": RTT, "rate": RATE} | keys
     path = Path(**whole)
     _check(path, name)
-    return Reading(dialect="router", path=path, assumed=assumed, warned=warned, left=left)
+    left = sorted(found.left, key=lambda one: int(one.split(":")[0].removeprefix("line ")))
+    return Reading(
+        dialect="router", path=path, assumed=found.assumed, warned=found.warned, left=left
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The policy-map and the class of a command, in lower case; empty outside of them."""
+
+    policy: str = ""
+    of: str = ""
+
+    def after(self, at: Words) -> _Place:
+        """The place of the command `at` and of those that follow it."""
+        if at.words[0] == "policy-map":
+            return _Place(at.words[-1])
+        if at.words[0] == "class":
+            return _Place(self.policy, at.words[-1])
+        return _Place() if at.words[0] == "interface" else self
+
+
+@dataclass
+class _Found:
+    """Results of the commands so far.
+
+    Attributes:
+        assumed: The assumptions.
+        keys: The keys of the path, from the first policer or shaper.
+        shaped: The place of the shaper.
+        warned: The warnings.
+        left: The lines that are not modelled.
+        place: The place of the next command.
+        policies: The names of the policy-maps.
+        named: The commands that name a policy-map, with their places.
+        queues: The commands about a queue, with their places.
+    """
+
+    assumed: list[str]
+    keys: JsonObject = field(default_factory=dict)
+    shaped: _Place = _Place()
+    warned: list[Warned] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    place: _Place = _Place()
+    policies: set[str] = field(default_factory=set)
+    named: list[tuple[_Place, Words]] = field(default_factory=list)
+    queues: list[tuple[_Place, Words]] = field(default_factory=list)
+
+    def add(self, at: Words) -> None:
+        """Reads a command. Queues wait until all policy-maps are known."""
+        first = at.words[0]
+        self.place = self.place.after(at)
+        if first in {"police", "rate-limit", "shape"}:
+            self._limit(at)
+        elif first == "policy-map":
+            self.policies.add(at.words[-1])
+        elif first == "service-policy":
+            self.named.append((self.place, at))
+        elif first in {"queue-limit", "fair-queue"}:
+            self.queues.append((self.place, at))
+        elif first not in _NAMES:
+            self.left.append(_whole(at))
+
+    def _limit(self, at: Words) -> None:
+        first = at.words[0]
+        if self.keys:
+            self.left.append(f"line {at.line}: a second {first}; only the first is modelled")
+        elif first == "police":
+            self.keys = _police(at, self.warned, self.assumed, self.left)
+        elif first == "rate-limit":
+            self.keys = _car(at, self.warned, self.left)
+        else:
+            self.keys, self.shaped = _shape(at, self.warned, self.assumed, self.left), self.place
+
+    def read_queue(self) -> None:
+        """Reads the queue of the shaper: that of its class, or of its child policy."""
+        self.left += [_whole(at) for _, at in self.named if at.words[-1] not in self.policies]
+        children = [at.words[-1] for where, at in self.named if where == self.shaped]
+        inside = {self.shaped, *(_Place(child, _DEFAULT) for child in children)}
+        for where, at in self.queues:
+            if "link" not in self.keys or where not in inside:
+                self.left.append(_whole(at))
+            elif at.words[0] == "queue-limit":
+                self.keys["buffer"] = _queue_limit(at)
+            else:
+                self.keys["queue"] = "sfq"
+                self.assumed.append("sfq for fair-queue: both serve flows in round-robin order")
+
+
+def _whole(at: Words) -> str:
+    return f"line {at.line}: `{' '.join(at.raw)[:60]}`"
 
 
 def _lines(text: str, name: str) -> Iterator[Words]:
@@ -150,7 +229,7 @@ def _code_point(mark: str) -> str | None:
     return named if named in _CLASSES else _OF_NUMBER.get(mark)
 
 
-_NAMES = {"policy-map", "class", "exit", "end", "interface", "service-policy", "description"}
+_NAMES = {"class", "exit", "end", "interface", "description"}
 """Commands that do not affect the path."""
 
 _CONTINUED = {
@@ -346,7 +425,7 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
     return {"rate": bits(rate), "link": link}
 
 
-def _queue_limit(at: Words, keys: JsonObject) -> str:
+def _queue_limit(at: Words) -> str:
     if not at.words[1:] or not re.fullmatch(r"\d{1,9}", at.words[1]):
         raise at.wrong("the number is missing", "queue-limit 64 packets")
     unit = at.words[2] if len(at.words) > 2 else "packets"  # noqa: PLR2004

@@ -28,6 +28,8 @@ from narrows.advise.importers.reading import (
 from narrows.json_object import JsonObject
 
 LINE = re.compile(r"(?m)^\s*set\s+(?:traffic-policy|qos\s+policy)\s")
+BRACES = re.compile(r"(?m)^[ \t]*(?:traffic-policy|qos)\s*\{")
+"""The form of `show configuration`, which the module does not read."""
 
 _KINDS = {
     "shaper": "htb", "limiter": "police", "rate-control": "tbf", "network-emulator": "netem",
