@@ -3,7 +3,7 @@
 //! measure whole runs.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use narrows_core::tcp::scoreboard::{Scoreboard, Snapshot};
+use narrows_core::tcp::scoreboard::{Scoreboard, Seg, Snapshot};
 
 /// 20 000 segments are in flight, and every second one is lost. The others are SACKed one at a
 /// time, and the lost ones are marked and retransmitted. At the end all are acknowledged.
@@ -15,7 +15,7 @@ fn scoreboard(c: &mut Criterion) {
     group.bench_function("20000 in flight, 10000 holes", |b| {
         let full = || {
             let mut board = Scoreboard::default();
-            (0..N).for_each(|i| board.push(MSS as u32, i, &Snapshot::default(), 0));
+            (0..N).for_each(|i| board.push(MSS as u32, &Seg::sent(i, &Snapshot::default()), 0));
             board
         };
         let recover = |mut board: Scoreboard| {

@@ -12,7 +12,7 @@
 //! | `rto_min` | `tcp_rto_min_us`; before Linux 6.11, the route |
 //! | `delayed_ack_max` | sockets (`TCP_DELACK_MAX_US`, Linux 6.15) |
 //! | `pacing` | queue discipline of the device |
-//! | `nic`, `qdisc`, `buffer`, `link` | class of htb with a queue discipline ([`shaper`]) |
+//! | `nic`, `qdisc`, `buffer`, `link` | class of htb with a queue discipline (`shaper`) |
 //! | `notsent_lowat` | sockets |
 //! | `rmem`, `wmem`, `sack`, `timestamps`, `ecn`, `rack`, `rto_max`, … | sysctls |
 

@@ -155,10 +155,10 @@ impl Packet {
     /// A data packet with a segment of `flow`.
     #[inline]
     pub fn data(flow: u32, segment: &Segment) -> Packet {
-        let flags = u8::from(segment.syn) * SYN
-            | u8::from(segment.psh) * PSH
-            | u8::from(segment.joined) * JOINED
-            | u8::from(segment.cwr) * CWR
+        let flags = flag(segment.syn, SYN)
+            | flag(segment.psh, PSH)
+            | flag(segment.joined, JOINED)
+            | flag(segment.cwr, CWR)
             | ecn_bits(segment.ecn);
         debug_assert!(segment.len <= u32::from(u16::MAX));
         Packet {
@@ -173,7 +173,6 @@ impl Packet {
     /// An ACK of `flow`; `place` is its index in `Acks`.
     #[inline]
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
-        let flag = |set, bit| if set { bit } else { 0 };
         Packet {
             // These fields are those that routers can read in the TCP header.
             seq: ack.ack & u64::from(u32::MAX) | u64::from(ack.tsval) << 32,
@@ -198,7 +197,7 @@ impl Packet {
         (simple && fits).then(|| Packet {
             seq: ack.ack | u64::from(ack.tsval) << 32,
             tsecr: ack.tsecr,
-            flags: u8::from(ack.ece) * ECE,
+            flags: flag(ack.ece, ECE),
             word: PLAIN | ack.window as u32,
             bytes: HEADERS as u16,
             ..Packet::blank(flow, Kind::Ack)
@@ -299,7 +298,7 @@ impl Packet {
     /// This new packet with the label of its flow, sent from the port `from`.
     #[inline]
     pub fn labelled(self, label: Label, from: Port) -> Packet {
-        let host = label.host | u8::from(from == FAR) * SOURCE;
+        let host = label.host | flag(from == FAR, SOURCE);
         let packet = Packet {
             entered: u64::from(host) << HOST,
             class: self.class & 0b11 | label.class,
@@ -373,7 +372,7 @@ impl Packet {
         Some(first)
     }
     /// The size of any data.
-    #[cold]
+    #[inline(never)]
     fn size_of_data(&self) -> Bytes {
         let v4 = self.segment().size();
         if self.word & SIX == 0 {
@@ -563,6 +562,12 @@ fn address(host: Option<u64>, all: u32, seed: u64) -> u32 {
     host.map_or(all, |number| packet::flow_hash(number | 1 << 40, seed))
 }
 
+/// `bit` if it is `set`, otherwise 0; without a branch.
+#[inline]
+fn flag(set: bool, bit: u8) -> u8 {
+    u8::from(set) * bit
+}
+
 /// The bit of `word` for the options of data.
 fn option(options: TcpOptions) -> u32 {
     match options {
@@ -581,8 +586,7 @@ fn shape(options: TcpOptions) -> u64 {
     }
 }
 
-/// The two ECN bits of the IP header.
-/// The ECN bits of a codepoint, as a packet has them.
+/// The two ECN bits of the IP header for a codepoint.
 pub fn ecn_bits(ecn: Ecn) -> u8 {
     match ecn {
         Ecn::NotEct => 0,
