@@ -86,13 +86,15 @@ impl Scenario {
         let mut told = Vec::new();
         for (name, host) in all() {
             // Without the rule, the limit is RTO_MAX.
-            if let Some(most) = host.rto_max.filter(|most| *most != RTO_MAX)
-                && own(name, host.rto_max == self.host.rto_max)
-                && !host.kernel().follows(Rule::RtoMax)
-                && !elsewhere(&|sender, kernel| {
-                    sender.rto_max == Some(most) && kernel.follows(Rule::RtoMax)
-                })
-            {
+            let idle = |most: &Span| {
+                *most != RTO_MAX
+                    && own(name, host.rto_max == self.host.rto_max)
+                    && !host.kernel().follows(Rule::RtoMax)
+                    && !elsewhere(&|sender, kernel| {
+                        sender.rto_max == Some(*most) && kernel.follows(Rule::RtoMax)
+                    })
+            };
+            if let Some(most) = host.rto_max.filter(idle) {
                 let (section, most) = (section(name), format_span(most));
                 told.push(format!(
                     "rto_max = \"{most}\" of {section} has no effect: {} has no \
