@@ -219,14 +219,7 @@ impl Device {
         let kind = registry
             .queue(&nic.qdisc.kind)
             .ok_or_else(|| SimError::UnknownQueue(nic.qdisc.kind.clone()))?;
-        let context = QueueContext {
-            limit: nic
-                .buffer
-                .map(|buffer| scenario.path.resolve(buffer, nic.rate)),
-            rate: nic.rate,
-            hz: host.hz,
-            seed,
-        };
+        let context = nic.queue_context(&scenario.path, host.hz, seed);
         let queue = (kind.make)(&nic.qdisc.params, &context);
         Ok(Some(Device {
             interface: match nic.link {

@@ -189,9 +189,16 @@ pub struct Serial {
     flow: Flow,
     free_at: Time,
     remainder: u64,
-    /// With a constant rate, the size served last, and quotient and remainder of its work by the
-    /// rate. Most packets have the size of the one before, so that they need no division.
-    usual: (Bytes, u64, u64),
+    last: Division,
+}
+
+/// The work of the packet served last, divided by a constant rate. Most packets have the size of
+/// the one before, so that they need no division.
+#[derive(Copy, Clone, Debug, Default)]
+struct Division {
+    size: Bytes,
+    ns: u64,
+    remainder: u64,
 }
 
 impl Serial {
@@ -209,7 +216,7 @@ impl Serial {
             flow,
             free_at: Time::ZERO,
             remainder: 0,
-            usual: (Bytes::ZERO, 0, 0),
+            last: Division::default(),
         }
     }
     /// Returns whether the rate is constant.
@@ -225,16 +232,20 @@ impl Serial {
         }
         (self.free_at, self.remainder) = match &mut self.flow {
             Flow::Constant(bits) => {
-                if self.usual.0 != size {
+                if self.last.size != size {
                     let work = work(size);
-                    self.usual = (size, work / *bits, work % *bits);
+                    self.last = Division {
+                        size,
+                        ns: work / *bits,
+                        remainder: work % *bits,
+                    };
                 }
-                let (_, ns, more) = self.usual;
-                let missing = *bits - more;
+                let Division { ns, remainder, .. } = self.last;
+                let missing = *bits - remainder;
                 if self.remainder >= missing {
                     (now + Span::ns(ns + 1), self.remainder - missing)
                 } else {
-                    (now + Span::ns(ns), self.remainder + more)
+                    (now + Span::ns(ns), self.remainder + remainder)
                 }
             }
             Flow::Varying(pace) => pace.reach(now, work(size).saturating_add(self.remainder)),

@@ -8,11 +8,11 @@ use super::read::{Field, Section, listed};
 use super::schema::Values;
 use super::value::{Node, Table, Value};
 use super::write::{Entries, choice_node, put, put_all, quote, write};
-use super::{Buffer, Choice, Link, hop};
+use super::{Buffer, Choice, Link, PathSpec, hop};
 use crate::kernel::{self, Kernel, Rule, TABLE};
 use crate::packet::Ip;
 use crate::param::{self, Params};
-use crate::queue::pfifo_fast;
+use crate::queue::{QueueContext, pfifo_fast};
 use crate::tcp::rtt::RTO_MIN_US;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
 use crate::transport::USUAL_MTU;
@@ -98,6 +98,16 @@ pub struct Nic {
 }
 
 impl Nic {
+    /// The context of the interface's queue discipline, on a host with `hz` ticks per second before
+    /// this path.
+    pub fn queue_context(&self, path: &PathSpec, hz: u32, seed: u64) -> QueueContext {
+        QueueContext {
+            limit: self.buffer.map(|buffer| path.resolve(buffer, self.rate)),
+            rate: self.rate,
+            hz,
+            seed,
+        }
+    }
     /// Linux's defaults, at `rate`.
     pub fn new(rate: Rate) -> Nic {
         Nic {

@@ -26,7 +26,6 @@ use narrows_core::engine::UnknownQueue;
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::Ip;
 use narrows_core::param;
-use narrows_core::queue::QueueContext;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Direction, FlowSpec, HostSpec, Link, Scenario, quoted_key};
 use narrows_core::tcp::{EcnMode, Gso, Pacing, SmallQueues};
@@ -261,14 +260,7 @@ pub(crate) fn shaper(
             write --engine sim";
         return refused("tsq", problem);
     }
-    let context = QueueContext {
-        limit: nic
-            .buffer
-            .map(|buffer| scenario.path.resolve(buffer, nic.rate)),
-        rate: nic.rate,
-        hz: host.hz,
-        seed: scenario.seed,
-    };
+    let context = nic.queue_context(&scenario.path, host.hz, scenario.seed);
     let kind = registry.queue(&nic.qdisc.kind);
     let kind = kind.ok_or_else(|| UnknownQueue(nic.qdisc.kind.clone()))?;
     let words = tc_words::words(&nic.qdisc, kind.params, &context, "--engine sim");
