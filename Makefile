@@ -393,13 +393,14 @@ bench-live: setup ## Measure the highest rate of the live engine, and the load g
 	$(BIN)/python bench/live.py
 	$(BIN)/python bench/bulk.py
 
-bench-ns3: ## Measure the same set-ups in ns-3, if it is installed
-	@[ -n "$(PYTHON)" ] || { echo 'make bench-ns3 needs Python 3.11 or newer'; exit 1; }
-	$(PYTHON) bench/ns3/run.py
+HTSIM ?=
+bench-peers: ## Measure ns-3 and htsim beside narrows; HTSIM is the folder of libhtsim.a
+	@[ -n "$(PYTHON)" ] || { echo 'make bench-peers needs Python 3.11 or newer'; exit 1; }
+	$(PYTHON) bench/peers/run.py $(HTSIM:%=--htsim %)
 
 clean: ## Remove everything that is not in a fresh checkout
 	cargo clean --quiet
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist sdist crates wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock platforms oldest-rust actionlint mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist sdist crates wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock platforms oldest-rust actionlint mutations agree path-models twin advice bench bench-live bench-peers clean
