@@ -210,6 +210,7 @@ impl Traffic {
     pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Told, HostError> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
+        clock.sleep_until(Time::ZERO);
         let chunk = vec![0; CHUNK];
         let end = self.watching.end;
         let mut times = SampleTimes::new(end, self.watching.interval);
