@@ -173,6 +173,8 @@ pub struct Sender {
     window_probes: u32,
     syn_sent: Time,
     syn_retransmits: u32,
+    /// The time when the connection ended, because nothing was acknowledged for too long.
+    timed_out: Option<Time>,
 
     // whether the congestion window is the limit (RFC 7661 as in Linux)
     cwnd_limited: bool,
@@ -249,6 +251,7 @@ impl Sender {
             window_probes: 0,
             syn_sent: Time::ZERO,
             syn_retransmits: 0,
+            timed_out: None,
             cwnd_limited: false,
             max_packets_out: 0,
             cwnd_usage_seq: 0,
@@ -444,6 +447,12 @@ impl Sender {
         self.send_buffer.woken = None;
         self.pacer.due = Time::MAX;
         self.timer = None;
+    }
+
+    /// The time when the connection ended, because nothing was acknowledged for too long (Linux:
+    /// `ETIMEDOUT`).
+    pub fn timed_out(&self) -> Option<Time> {
+        self.timed_out
     }
 
     /// Returns whether every byte of the transfer is acknowledged.

@@ -480,3 +480,61 @@ fn a_server_keeps_its_initial_window_unless_its_own_syn_acks_were_lost() {
     assert_eq!(window(2, false), (1, 40));
     assert_eq!(window(2, true), (10, 2040));
 }
+
+/// Nothing is acknowledged from 1 s on, with an RTT of 40 ms. The time at which the connection ends,
+/// in tenths of a second.
+fn ends_at(cfg: Config) -> u64 {
+    let mut s = Sender::new(cfg.into(), Box::new(Reno), None);
+    s.connect(at(960_000), &mut |_| ());
+    let syn_ack = AckSegment {
+        syn: true,
+        window: WINDOW,
+        ..AckSegment::default()
+    };
+    s.on_segment(at(1_000_000), &syn_ack, &mut |_| ());
+    while let Some(due) = s.next_wakeup() {
+        s.on_timer(due, &mut |_| ());
+    }
+    s.timed_out().unwrap().as_us() / 100_000
+}
+
+/// By default, a connection ends at the first timeout at least 924.6 s after the first one: nine
+/// doublings of 200 ms, and six times 120 s. A maximum of 1 s makes this 14.4 s.
+#[test]
+fn a_connection_without_progress_ends_after_the_time_of_fifteen_timeouts() {
+    let with = |kernel, retries, rto_max| {
+        ends_at(Config {
+            kernel: Kernel::named(kernel).unwrap(),
+            retries,
+            rto_max,
+            ..Config::default()
+        })
+    };
+    let longest = crate::tcp::rtt::RTO_MAX;
+    assert!((9_260..10_500).contains(&with("linux-6.12", 15, longest)));
+    assert_eq!(
+        with("linux-6.12", 15, Span::s(1)),
+        with("linux-6.12", 15, longest)
+    );
+    assert!((157..170).contains(&with("linux-7.3", 15, Span::s(1))));
+    // 0.2, 0.4, 0.8 and 1.6 s.
+    assert!((41..60).contains(&with("linux-7.3", 3, longest)));
+}
+
+/// With `tcp_syn_retries` of 6, the tenth repeated SYN is the last one: at 67 s, after five linear
+/// timeouts. The connection ends 64 s later.
+#[test]
+fn a_handshake_without_an_answer_ends_after_131_s() {
+    let mut s = sender_of_syn();
+    let mut syns = 0;
+    while let Some(due) = s.next_wakeup() {
+        s.on_timer(due, &mut |_| syns += 1);
+    }
+    let end_s = s.timed_out().unwrap().as_us() / 1_000_000;
+    assert!(syns == 10 && (131..141).contains(&end_s), "{syns}, {end_s}");
+}
+fn sender_of_syn() -> Sender {
+    let mut s = Sender::new(Config::default().into(), Box::new(Reno), None);
+    s.connect(at(1_000), &mut |_| ());
+    s
+}
