@@ -283,6 +283,28 @@ def test_the_minimum_timeout_is_that_of_the_sending_host(tmp_path: Path) -> None
     assert linux == sim
 
 
+def test_the_first_round_trip_is_that_of_the_path() -> None:
+    """A flow and pings at time 0 wait for the start of the path."""
+    path = nw.Path(rate="10Mbit", rtt="50ms")
+    flows = [nw.Flow("cubic", start="0s")]
+    scenario = nw.Scenario(path, flows=flows, duration="1s", warmup="0s", start_jitter="0s")
+    run = nw.run(scenario, engine="linux", sample_interval="10ms")
+    assert run.columns("samples")["rtt_ms"][0] == pytest.approx(50, abs=0.5)
+
+
+@pytest.mark.parametrize(("retries2", "after_s"), [(3, 3), (5, 12.6)])
+def test_a_connection_without_progress_ends_as_in_the_kernel(retries2: int, after_s: float) -> None:
+    path = nw.Path(rate="10Mbit", rtt="50ms", steps=[{"at": "2s", "loss": "100%"}])
+    scenario = nw.Scenario(
+        path, host=nw.Host(retries2=retries2), flows=[nw.Flow("cubic")], duration="40s"
+    )
+    sim, linux = (nw.run(scenario, engine=engine).json for engine in ENGINES)
+    at_s = linux["flows"][0]["timed_out_s"]
+    assert at_s > 2 + after_s
+    assert sim["flows"][0]["timed_out_s"] == pytest.approx(at_s, abs=0.5)
+    assert linux["notices"][-1].startswith("flow cubic0: its sender ended the connection")
+
+
 @pytest.mark.parametrize("qdisc", ["fq_codel", "fq"])
 def test_the_sender_has_a_queue_discipline_below_which_htb_limits_the_rate(
     tmp_path: Path, qdisc: str

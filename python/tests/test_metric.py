@@ -129,3 +129,22 @@ def test_samples_of_ten_microseconds() -> None:
     times = samples["t_s"].to_pylist()
     assert times[-1] - times[0] > 0.004
     assert min(b - a for a, b in pairwise(times)) == pytest.approx(10e-6)
+
+
+def test_a_connection_without_progress_ends() -> None:
+    """Three timeouts and one more, of 0.2 s and doubled, last 3 s; the path is cut after 5 s."""
+    cut = nw.Scenario(
+        nw.Path(rate="10Mbit", rtt="50ms", steps=[{"at": "5s", "loss": "100%"}]),
+        host=nw.Host(retries2=3),
+        flows=[nw.Flow("cubic", id="cut"), nw.Flow("cubic", id="whole", start="14s")],
+        duration="15s",
+    )
+    run = nw.run(cut)
+    flow, other = run.json["flows"]
+    assert 8 < flow["timed_out_s"] < 11
+    assert flow["active_s"] == pytest.approx(flow["timed_out_s"] - 3, abs=0.01)
+    assert "timed_out_s" not in other
+    (notice,) = run.json["notices"]
+    assert notice.startswith(
+        f"flow cut: its sender ended the connection after {flow['timed_out_s']}"
+    )

@@ -395,9 +395,9 @@ impl Applications {
         let total = this.receiver.delivered_bytes();
         let new = total - this.reported;
         this.reported = total;
-        let asked = this.receiver.established().filter(|_| half == 0);
+        let syn_acks = this.receiver.established().filter(|_| half == 0);
         let (offered, agreed) = (this.receiver.offered(), this.receiver.agreed());
-        if let (Some(asked), [_, Some(answer)]) = (asked, &mut connection.halves) {
+        if let (Some(syn_acks), [_, Some(answer)]) = (syn_acks, &mut connection.halves) {
             if !answer.sender.is_established() {
                 let heard = AckSegment {
                     syn: true,
@@ -405,13 +405,14 @@ impl Applications {
                     ece: agreed != EcnUse::Off,
                     marks: AckMarks::new(u8::from(agreed == EcnUse::Counted), Ecn::NotEct),
                     tsval: segment.tsval,
+                    tsecr: segment.tsecr,
                     ..AckSegment::default()
                 };
                 let of = &self.applications[app];
                 let number = half_number(slot, uses, 1);
                 let way = (answer.port, of.label);
                 let mut nic = datapath.nic(now, number, way);
-                answer.sender.accept(now, asked, &heard, &mut nic.wire());
+                answer.sender.accept(now, syn_acks, &heard, &mut nic.wire());
                 nic.flush();
                 let due = answer.sender.next_wakeup();
                 datapath.timers.set(

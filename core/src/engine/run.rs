@@ -7,6 +7,7 @@ use crate::metrics::{
 use crate::net::wifi::Usage;
 use crate::scenario::{Direction, Scenario};
 use crate::units::{Rate, Span, Time};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Serialize;
@@ -36,7 +37,8 @@ pub struct Run {
     pub fairness: Fairness,
     /// The samples over time.
     pub samples: Samples,
-    /// Warnings about keys of the scenario that its author may not intend ([`Scenario::notices`]).
+    /// Warnings about keys of the scenario that its author may not intend ([`Scenario::notices`]),
+    /// and about flows that timed out.
     pub notices: Vec<String>,
     /// The measured timing errors of an engine that uses a real clock; `None` from an engine in
     /// virtual time, which has no timing error.
@@ -82,6 +84,18 @@ pub struct Outcome {
 }
 
 impl Run {
+    /// Returns the run with the notices of its scenario, and one for each flow that timed out.
+    pub fn with_notices(self, mut notices: Vec<String>) -> Run {
+        notices.extend(self.flows.iter().filter_map(|flow| {
+            let at_s = flow.timed_out_s?;
+            Some(format!(
+                "flow {}: its sender ended the connection after {at_s:.3} s, because nothing was \
+                 acknowledged any more (ETIMEDOUT; key retries2 of its host).",
+                flow.id
+            ))
+        }));
+        Run { notices, ..self }
+    }
     /// Creates the run of `scenario` by `engine`, without notices and timing errors.
     pub fn new(engine: &'static str, scenario: &Scenario, outcome: Outcome) -> Run {
         let Outcome {

@@ -111,6 +111,14 @@ rules! {
             before, within the tick of the last write",
         source: "tcp: get rid of tcp_tso_should_defer() dependency on HZ/jiffies",
     },
+    SpuriousSynTimeout {
+        of: "sender", name: "spurious_syn_timeout", since: (5, 2), ports: [],
+        help: "several timeouts of a SYN or SYN-ACK leave the initial window as it is, if the \
+            echo of a timestamp shows that the first one arrived; before, the window was one \
+            packet",
+        source: "tcp: undo initial congestion window on false SYN timeout; tcp: undo init \
+            congestion window on false SYNACK timeout",
+    },
     FragmentsNeedMemory {
         of: "sender", name: "fragments_need_memory", since: (5, 2), ports: [],
         help: "if sent data occupies more memory than twice the send buffer plus 258 KiB, \

@@ -87,6 +87,7 @@ pub struct FlowMeter {
     /// Start of the flow's part of the summary interval, and its counters then.
     mark: Option<(Time, Counters)>,
     fct: Option<Span>,
+    timed_out: Option<Time>,
     samples: Vec<Sampled>,
     /// Payload bytes that arrived in the summary interval, if an engine has both ends.
     received: Option<u64>,
@@ -108,6 +109,7 @@ impl FlowMeter {
             ended: None,
             mark: None,
             fct: None,
+            timed_out: None,
             samples: Vec::new(),
             received: None,
             heard: (0, 0, Span::ZERO),
@@ -187,6 +189,13 @@ impl FlowMeter {
         self.point(now, info);
         self.ended(now, info);
     }
+    /// Reports that the sender ended the connection, because nothing was acknowledged for too long.
+    pub fn timed_out(&mut self, now: Time, info: &Info) {
+        if self.runs() {
+            self.timed_out = Some(now);
+            self.stopped(now, info);
+        }
+    }
     /// Ends the run of this flow; later calls are ignored.
     pub fn ended(&mut self, now: Time, info: &Info) {
         if self.runs() {
@@ -249,6 +258,7 @@ impl FlowMeter {
             sampled_rtt_ms: Quantiles::of(&mut sampled_rtt_ms),
             cwnd_packets: Spread::of(&mut cwnd),
             fct_s: self.fct.map_or(f64::NAN, Span::as_s),
+            timed_out_s: self.timed_out.map(|at| at.as_us() as f64 / 1e6),
             limits,
             route: Vec::new(),
             route_back: Vec::new(),

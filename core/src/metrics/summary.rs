@@ -50,6 +50,10 @@ pub struct FlowMetrics {
     /// Flow completion time, seconds; NaN for a flow that is no transfer or did not finish.
     #[serde(serialize_with = "six_digits")]
     pub fct_s: f64,
+    /// The time when the sender ended the connection, because nothing was acknowledged for too
+    /// long, seconds; `None` otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timed_out_s: Option<f64>,
     /// Time for which each limit applied.
     pub limits: LimitMetrics,
     /// In a network of links, the links that the flow crosses from the sender of a download to the

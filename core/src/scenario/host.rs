@@ -14,7 +14,7 @@ use crate::packet::Ip;
 use crate::param::{self, Params};
 use crate::queue::{QueueContext, pfifo_fast};
 use crate::tcp::rtt::RTO_MIN_US;
-use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
+use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, RETRIES, SmallQueues};
 use crate::transport::USUAL_MTU;
 use crate::units::{Bytes, Rate, Span, UnitError, format_bytes};
 use alloc::format;
@@ -203,6 +203,10 @@ impl HostSpec {
             notsent_lowat: self.notsent_lowat,
             rto_max: self.rto_max.unwrap_or(d.rto_max),
             rack: self.rack.unwrap_or(d.rack),
+            retries: match self.keys.get("retries2") {
+                Some(param::Value::Count(n)) => *n as u32,
+                _ => RETRIES,
+            },
             rto_min_us: match self.keys.get("rto_min") {
                 Some(param::Value::Span(least)) => least.as_us() as u32,
                 _ => RTO_MIN_US as u32,

@@ -83,6 +83,9 @@ pub struct Config {
     /// Whether RACK detects losses (bit 0 of `tcp_recovery`). In kernels with [`Rule::RackOnly`],
     /// RACK always detects losses.
     pub rack: bool,
+    /// Number of timeouts whose usual duration ends a connection without progress
+    /// (`tcp_retries2`).
+    pub retries: u32,
     /// Minimum of the variance part of a retransmission timeout, µs (`tcp_rto_min_us`).
     pub rto_min_us: u32,
     /// The maximum segment size that the host announces (MSS option, without other options), bytes.
@@ -101,6 +104,8 @@ pub struct Config {
 
 /// The maximum segment size of an MTU of 1500 bytes, with the space of all TCP options.
 pub const USUAL_MSS: u32 = MSS + TIMESTAMPS as u32;
+/// Default of `tcp_retries2`.
+pub const RETRIES: u32 = 15;
 /// The longest delay of an ACK (`TCP_DELACK_MAX`).
 pub const DELAYED_ACK_MAX: Span = Span::ms(200);
 
@@ -127,6 +132,7 @@ impl Default for Config {
             sack: true,
             rto_max: rtt::RTO_MAX,
             rack: true,
+            retries: RETRIES,
             rto_min_us: rtt::RTO_MIN_US as u32,
             mss: USUAL_MSS,
             peer_mss: USUAL_MSS,

@@ -25,6 +25,17 @@ pub struct Range {
     pub end: u64,
 }
 
+/// The SYN-ACKs that a listening end sent.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct SynAcks {
+    /// The time of the first one.
+    pub first: Time,
+    /// Number of the further ones.
+    pub repeats: u32,
+    /// Number of those that the timer sent; the others answered repeated SYNs.
+    pub timeouts: u32,
+}
+
 /// A segment from the sender to the receiver: data, a SYN, or the ACK that ends the handshake
 /// (`len` 0, no flag).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]

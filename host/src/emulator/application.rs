@@ -270,6 +270,7 @@ impl<'s> Applications<'s> {
     pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Told, HostError> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
+        clock.sleep_until(Time::ZERO);
         let end = self.watching.end;
         let mut times = SampleTimes::new(end, self.watching.interval);
         let last = if self.all.iter().any(|app| app.spec.udp) {

@@ -230,11 +230,8 @@ pub fn run(
         done
     });
     let recorded = end_record(&mut emulator, writer);
-    let notices = scenario.notices(registry);
-    let run = Run {
-        notices,
-        ..parts.told(machine, &emulator, seen?)
-    };
+    let run = parts.told(machine, &emulator, seen?);
+    let run = run.with_notices(scenario.notices(registry));
     Ok((run, recorded))
 }
 

@@ -14,7 +14,7 @@
 //! | `pacing` | queue discipline of the device |
 //! | `nic`, `qdisc`, `buffer`, `link` | class of htb with a queue discipline (`shaper`) |
 //! | `notsent_lowat` | sockets |
-//! | `rmem`, `wmem`, `sack`, `timestamps`, `ecn`, `rack`, `rto_max`, … | sysctls |
+//! | `rmem`, `wmem`, `sack`, `timestamps`, `ecn`, `rack`, `rto_max`, `retries2`, … | sysctls |
 
 use crate::emulator::frame::Frame;
 use crate::emulator::{preflight, tc_words};
@@ -369,7 +369,12 @@ pub(crate) fn space(
         Some(param::Value::Bool(on)) => Some(named(key, sysctl, u8::from(*on).to_string())),
         _ => None,
     };
+    let retries2 = match host.keys.get("retries2") {
+        Some(param::Value::Count(n)) => Some(named("retries2", "ipv4/tcp_retries2", n.to_string())),
+        _ => None,
+    };
     let given = [
+        retries2,
         switch("sack", "ipv4/tcp_sack"),
         switch("timestamps", "ipv4/tcp_timestamps"),
         rto_max.map(|ms| named("rto_max", "ipv4/tcp_rto_max_ms", ms)),

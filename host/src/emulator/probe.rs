@@ -71,6 +71,7 @@ impl Probes {
     ) -> Result<Vec<ProbeMeter>, HostError> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
+        clock.sleep_until(Time::ZERO);
         let fds: Vec<_> = self
             .0
             .iter()

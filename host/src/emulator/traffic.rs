@@ -210,6 +210,7 @@ impl Traffic {
     pub fn run(mut self, clock: Clock, stop: &AtomicBool) -> Result<Told, HostError> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
+        clock.sleep_until(Time::ZERO);
         let chunk = vec![0; CHUNK];
         let end = self.watching.end;
         let mut times = SampleTimes::new(end, self.watching.interval);
@@ -503,7 +504,7 @@ impl Sender {
         };
         if events & sys::BROKEN != 0 {
             let error = sys::error_of(socket);
-            return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id)));
+            return self.broken(error, clock.now());
         }
         if self.phase != Phase::Running {
             return Ok(());
@@ -523,11 +524,21 @@ impl Sender {
                     self.resumed = false;
                 }
                 Ok(None) => return Ok(()),
-                Err(error) => {
-                    return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id)));
-                }
+                Err(error) => return self.broken(error, clock.now()),
             }
         }
+    }
+    /// Handles a failed socket. A connection that the kernel ended for lack of ACKs is a result of
+    /// the run.
+    fn broken(&mut self, error: std::io::Error, now: Time) -> Result<(), HostError> {
+        if error.kind() != std::io::ErrorKind::TimedOut {
+            return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id)));
+        }
+        let info = self.ask();
+        self.meter.limited(limited(&self.info));
+        self.meter.timed_out(now, &info);
+        self.over();
+        Ok(())
     }
     /// Ends the flow if the whole transfer is acknowledged.
     fn finish(&mut self, now: Time) {

@@ -51,6 +51,7 @@ class FlowJson(TypedDict):
     summary_retransmits: int
     summary_retransmit_rate: float | None
     fct_s: float | None
+    timed_out_s: NotRequired[float]
     limits: Mapping[str, float]
     route: NotRequired[list[str]]
     route_back: NotRequired[list[str]]

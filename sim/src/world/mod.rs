@@ -115,10 +115,7 @@ fn finish(
         probes,
         samples,
     };
-    Ok(Run {
-        notices: scenario.notices(registry),
-        ..Run::new("sim", scenario, outcome)
-    })
+    Ok(Run::new("sim", scenario, outcome).with_notices(scenario.notices(registry)))
 }
 
 /// The metrics of a flow, including those of its workload, if it has one.

@@ -21,6 +21,9 @@ impl World {
                 continue;
             }
             let info = info(flow, &self.applications, &self.transports);
+            if timed_out(flow, &info) {
+                continue;
+            }
             if metrics {
                 flow.meter.sample(now, &info);
             }
@@ -66,11 +69,11 @@ impl World {
         self.catch_up(end);
         let datapath = &mut self.datapath;
         for (flow, id) in datapath.flows.iter_mut().zip(0u32..) {
-            if flow.meter.runs() {
+            let info = info(flow, &self.applications, &self.transports);
+            if !timed_out(flow, &info) && flow.meter.runs() {
                 flow.meter.limited(flow.sender.limited(end));
             }
-            flow.meter
-                .ended(end, &info(flow, &self.applications, &self.transports));
+            flow.meter.ended(end, &info);
             if flow.driver == Driver::Tcp {
                 let before = flow.received_before;
                 flow.meter
@@ -91,6 +94,17 @@ impl World {
         (self.next_metrics, self.next_samples) = (Time::MAX, Time::MAX);
         self.applications.close(datapath);
     }
+}
+
+/// Ends the metrics of a flow at the time when its sender ended the connection, if it did. Since then
+/// the state of the sender has not changed.
+fn timed_out(flow: &mut Flow, info: &Info) -> bool {
+    let Some(at) = flow.sender.timed_out().filter(|_| flow.meter.runs()) else {
+        return false;
+    };
+    flow.meter.limited(flow.sender.limited(at));
+    flow.meter.timed_out(at, info);
+    true
 }
 
 /// The state of a flow: that of its sender, of its workload's connections, or of its transport.

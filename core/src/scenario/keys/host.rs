@@ -4,7 +4,7 @@ use crate::kernel;
 use crate::param::Kind;
 use crate::scenario::schema::{Key, custom, made, optional, plain, registered};
 use crate::scenario::{hop, host};
-use crate::tcp::Config;
+use crate::tcp::{Config, RETRIES};
 use crate::transport::MOST_MTU;
 use crate::units::{Bytes, Rate, Span};
 use alloc::format;
@@ -125,6 +125,14 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span(Span::s(120), Span::s(1), Span::s(120)),
         "120s",
         "longest retransmission timeout (tcp_rto_max_ms); needs Linux 6.15",
+    ),
+    optional(
+        "host",
+        "retries2",
+        Kind::Count(RETRIES as u64, 1, 255),
+        "15",
+        "a connection without progress ends after the usual duration of this number of \
+         retransmission timeouts (net.ipv4.tcp_retries2)",
     ),
     optional(
         "host",

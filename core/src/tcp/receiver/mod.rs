@@ -14,7 +14,7 @@ mod sack;
 mod window;
 
 use super::paws;
-use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
+use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment, SynAcks};
 use super::{Config, EcnUse};
 use crate::kernel::Rule;
 use crate::packet::Feedback;
@@ -68,6 +68,21 @@ impl Reader {
     }
 }
 
+impl SynAcks {
+    /// The round trip that the ACK `seg` of a SYN-ACK shows, µs. After several SYN-ACKs only the
+    /// echo of a timestamp shows it, in whole milliseconds (`tcp_synack_rtt_meas`); without
+    /// timestamps, the result is zero.
+    fn rtt_us(self, now: Time, seg: &Segment, stamps: bool) -> u64 {
+        if self.repeats == 0 {
+            now.since(self.first).as_us().max(1)
+        } else if stamps {
+            u64::from(super::sender::stamp(now).saturating_sub(seg.tsecr).max(1)) * 1000
+        } else {
+            0
+        }
+    }
+}
+
 /// A receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -99,12 +114,11 @@ pub struct Receiver {
     unread: Option<Unread>,
     reader: Reader,
 
-    syn_ack_sent: Time,
+    syn_acks: SynAcks,
     syn_ack_timer: Option<Time>,
-    syn_ack_timeouts: u32,
     /// The longest timeout of a SYN-ACK.
     syn_ack_longest: Span,
-    /// Round trip of the handshake, µs; the upper bound of the ACK delay.
+    /// Round trip of the handshake, µs; the upper bound of the ACK delay. Zero: not measured.
     rtt_us: u64,
 }
 
@@ -132,9 +146,8 @@ impl Receiver {
             feedback: Feedback::default(),
             unread: None,
             reader: Reader::default(),
-            syn_ack_sent: Time::ZERO,
+            syn_acks: SynAcks::default(),
             syn_ack_timer: None,
-            syn_ack_timeouts: 0,
             syn_ack_longest: if cfg.kernel.follows(Rule::SynAckRtoMax) {
                 cfg.longest_timeout()
             } else {
@@ -160,9 +173,9 @@ impl Receiver {
         self.window.established(now, self.nxt);
         self.acks.established(self.ticks.at(now));
     }
-    /// Time when the last SYN-ACK was sent, once the handshake is complete.
-    pub fn established(&self) -> Option<Time> {
-        (self.phase == Phase::Established).then_some(self.syn_ack_sent)
+    /// The SYN-ACKs of the handshake, once it is complete.
+    pub fn established(&self) -> Option<SynAcks> {
+        (self.phase == Phase::Established).then_some(self.syn_acks)
     }
     /// The receive window that the last ACK advertised, in bytes.
     pub fn offered(&self) -> u64 {
@@ -192,12 +205,16 @@ impl Receiver {
         self.clock = now;
         if seg.syn {
             if self.phase != Phase::Established {
-                if self.stamps {
-                    self.ts_recent = seg.tsval;
-                }
-                // Of several SYNs the first to arrive counts.
+                // Of several SYNs the first to arrive counts: each SYN-ACK echoes its timestamp
+                // (`tcp_check_req`).
                 if self.phase == Phase::Listen {
+                    if self.stamps {
+                        self.ts_recent = seg.tsval;
+                    }
                     self.marks.on_syn(self.ecn, seg);
+                    self.syn_acks.first = now;
+                } else {
+                    self.syn_acks.repeats += 1;
                 }
                 self.phase = Phase::SynReceived;
                 self.send_syn_ack(now, wire);
@@ -212,7 +229,7 @@ impl Receiver {
                 if seg.seq == 0 && self.stamps {
                     self.ts_recent = self.ts_recent.max(seg.tsval);
                 }
-                self.rtt_us = now.since(self.syn_ack_sent).as_us().max(1);
+                self.rtt_us = self.syn_acks.rtt_us(now, seg, self.stamps);
                 self.window.established(now, self.nxt);
                 self.acks.established(self.ticks.at(now));
             }
@@ -505,8 +522,9 @@ impl Receiver {
     pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
         if self.syn_ack_timer.is_some_and(|t| t <= now) {
             self.syn_ack_timer = None;
-            if self.phase == Phase::SynReceived && self.syn_ack_timeouts < SYN_ACK_RETRIES {
-                self.syn_ack_timeouts += 1;
+            if self.phase == Phase::SynReceived && self.syn_acks.timeouts < SYN_ACK_RETRIES {
+                self.syn_acks.timeouts += 1;
+                self.syn_acks.repeats += 1;
                 self.send_syn_ack(now, wire);
             }
         }
@@ -526,9 +544,8 @@ impl Receiver {
     }
 
     fn send_syn_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
-        self.syn_ack_sent = now;
         let tick = self.ticks.at(now);
-        let doubled = super::rtt::RTO_INITIAL_US << self.syn_ack_timeouts.min(SYN_ACK_RETRIES);
+        let doubled = super::rtt::RTO_INITIAL_US << self.syn_acks.timeouts.min(SYN_ACK_RETRIES);
         let wait = self
             .ticks
             .from_us(doubled.min(self.syn_ack_longest.as_us()));
@@ -600,7 +617,10 @@ impl Receiver {
 
 /// The retransmission timeout that results from the round trip of the handshake alone, in ticks.
 fn rto_ticks(ticks: Jiffies, rtt_us: u64) -> u64 {
-    ticks.from_us(rtt_us + super::rtt::RTO_MIN_US.max(2 * rtt_us))
+    ticks.from_us(match rtt_us {
+        0 => super::rtt::RTO_INITIAL_US,
+        us => us + super::rtt::RTO_MIN_US.max(2 * us),
+    })
 }
 
 impl Prefetch for Receiver {
@@ -619,6 +639,31 @@ impl Prefetch for Receiver {
 mod tests {
     use super::*;
     use crate::tcp::MSS;
+
+    /// SYNs at 0 and 1 s. Linux 6.12 and 7.3 echo the first SYN in each SYN-ACK.
+    #[test]
+    fn each_syn_ack_echoes_the_first_syn() {
+        let mut receiver = Receiver::new(&Config::default());
+        let mut echoes = alloc::vec::Vec::new();
+        let mut arrives = |syn, ms: u64, tsecr: u64| {
+            let seg = Segment {
+                syn,
+                tsval: 100 + ms as u32,
+                tsecr: tsecr as u32,
+                ..Segment::default()
+            };
+            receiver.on_segment(Time::ZERO + Span::ms(ms), &seg, &mut |ack| {
+                echoes.push(ack.tsecr);
+            });
+        };
+        arrives(true, 0, 0);
+        arrives(true, 1000, 0);
+        arrives(false, 1040, 1000);
+        assert_eq!(
+            (receiver.rtt_us, echoes.as_slice()),
+            (40_000, &[100, 100][..])
+        );
+    }
 
     /// Linux 6.12, one of three Reno flows over 131 Mbit/s and 143 ms whose `fq_pie` drops the
     /// overshoot of slow start. `ss` shows a `rcv_rtt` of 432 ms when the first hole is left, 571

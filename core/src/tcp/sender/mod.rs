@@ -49,10 +49,11 @@ use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
-use super::wire::{AckSegment, MAX_SACKS, Range, Segment};
+use super::wire::{AckSegment, MAX_SACKS, Range, Segment, SynAcks};
 use super::{Config, EcnUse, Info, State, TcpOptions};
 use crate::cc::{CongestionControl, INFINITE_SSTHRESH, Start, StateChange, Totals, Window};
 use crate::host::Fate;
+use crate::kernel::Rule;
 use crate::prefetch::{Prefetch, record};
 use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
@@ -172,6 +173,8 @@ pub struct Sender {
     window_probes: u32,
     syn_sent: Time,
     syn_retransmits: u32,
+    /// The time when the connection ended, because nothing was acknowledged for too long.
+    timed_out: Option<Time>,
 
     // whether the congestion window is the limit (RFC 7661 as in Linux)
     cwnd_limited: bool,
@@ -248,6 +251,7 @@ impl Sender {
             window_probes: 0,
             syn_sent: Time::ZERO,
             syn_retransmits: 0,
+            timed_out: None,
             cwnd_limited: false,
             max_packets_out: 0,
             cwnd_usage_seq: 0,
@@ -279,20 +283,21 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
 
-    /// Starts a connection that the other end opened: this end sent its SYN-ACK at `asked`, and the
-    /// ACK of the SYN-ACK arrives now. `answer` holds the peer's window, and its ECN flags in the
-    /// form of a SYN-ACK.
+    /// Starts a connection that the other end opened: this end sent `syn_acks`, and the ACK of a
+    /// SYN-ACK arrives now. `answer` holds the peer's window and timestamps, and its ECN flags in
+    /// the form of a SYN-ACK.
     pub fn accept<R: Into<Fate>>(
         &mut self,
         now: Time,
-        asked: Time,
+        syn_acks: SynAcks,
         answer: &AckSegment,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
         if self.phase == Phase::Closed {
-            self.syn_sent = asked;
+            self.syn_sent = syn_acks.first;
+            self.syn_retransmits = syn_acks.repeats;
             self.ts_recent = answer.tsval;
-            self.on_syn_ack(now, answer);
+            self.on_syn_ack(now, answer, syn_acks.timeouts);
             self.fill(now, wire);
             self.persist(now);
         }
@@ -334,7 +339,7 @@ impl Sender {
         self.ts_recent = self.ts_recent.max(ack.tsval);
         match self.phase {
             Phase::SynSent if ack.syn => {
-                self.on_syn_ack(now, ack);
+                self.on_syn_ack(now, ack, self.syn_retransmits);
                 wire(self.pure_ack(now));
                 self.fill(now, wire);
                 self.persist(now);
@@ -444,6 +449,12 @@ impl Sender {
         self.timer = None;
     }
 
+    /// The time when the connection ended, because nothing was acknowledged for too long (Linux:
+    /// `ETIMEDOUT`).
+    pub fn timed_out(&self) -> Option<Time> {
+        self.timed_out
+    }
+
     /// Returns whether every byte of the transfer is acknowledged.
     pub fn finished(&self) -> bool {
         self.send_buffer
@@ -546,7 +557,8 @@ impl Sender {
         }
     }
 
-    fn on_syn_ack(&mut self, now: Time, ack: &AckSegment) {
+    /// Ends the handshake. `timeouts`: the number of SYNs or SYN-ACKs that a timer sent.
+    fn on_syn_ack(&mut self, now: Time, ack: &AckSegment, timeouts: u32) {
         self.phase = Phase::Established;
         self.timer = None;
         // Karn's rule: only the timestamp measures the round trip of a retransmitted SYN, in whole
@@ -571,8 +583,10 @@ impl Sender {
         self.board.options = self.ecn.options(&self.cfg);
         self.gso_segments = self.cfg.gso.segments(self.board.options.mss());
         // After two lost SYNs the initial window is one packet (Linux's rule, after RFC 6298
-        // section 5.7).
-        self.w = Window::new(if self.syn_retransmits > 1 {
+        // section 5.7). An echo of the first timestamp shows that the first SYN was not lost.
+        let spurious = timeouts == 0 || self.cfg.timestamps && ack.tsecr == stamp(self.syn_sent);
+        let undone = spurious && self.cfg.kernel.follows(Rule::SpuriousSynTimeout);
+        self.w = Window::new(if self.syn_retransmits > 1 && !undone {
             1
         } else {
             self.cfg.iw

@@ -9,7 +9,7 @@ use crate::cc::reno::Reno;
 use crate::cc::{Ack, CongestionControl, Loss, Sample, Window};
 use crate::kernel::{Kernel, LINUX_4_15, LINUX_6_12};
 use crate::tcp::scoreboard::Seg;
-use crate::tcp::wire::{AckSegment, Range};
+use crate::tcp::wire::{AckSegment, Range, SynAcks};
 use crate::tcp::{Config, MSS};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
@@ -419,4 +419,122 @@ fn memory_limits_the_split_of_super_packets_since_5_2() {
         [Kernel::published(5, 1), Kernel::published(5, 2)].map(sacked),
         [3, 0]
     );
+}
+
+/// Two SYNs are repeated. The SYN-ACK echoes the first one or the last one.
+#[test]
+fn the_echo_of_the_first_syn_keeps_the_initial_window_since_5_2() {
+    let window = |kernel, first: bool| {
+        let cfg = Config {
+            kernel,
+            ..Config::default()
+        };
+        let mut s = Sender::new(cfg.into(), Box::new(Reno), None);
+        s.connect(at(10_000), &mut |_| ());
+        let mut last = Time::ZERO;
+        for _ in 0..2 {
+            last = s.next_wakeup().unwrap();
+            s.on_timer(last, &mut |_| ());
+        }
+        let now = last + Span::ms(40);
+        let syn_ack = AckSegment {
+            syn: true,
+            window: WINDOW,
+            tsecr: super::stamp(if first { at(10_000) } else { last }),
+            ..AckSegment::default()
+        };
+        s.on_segment(now, &syn_ack, &mut |_| ());
+        (s.w.cwnd, s.info().srtt > Span::s(2))
+    };
+    assert_eq!(
+        [true, false].map(|first| window(Kernel::published(5, 1), first)),
+        [(1, true), (1, false)]
+    );
+    assert_eq!(
+        [true, false].map(|first| window(Kernel::published(5, 2), first)),
+        [(10, true), (1, false)]
+    );
+}
+
+/// A listening end repeats its SYN-ACK twice, because of repeated SYNs or of its own timer. Linux
+/// reduces the initial window only in the second case, unless the ACK echoes the first SYN-ACK.
+#[test]
+fn a_server_keeps_its_initial_window_unless_its_own_syn_acks_were_lost() {
+    let window = |timeouts, first: bool| {
+        let mut s = Sender::new(Config::default().into(), Box::new(Reno), None);
+        let syn_acks = SynAcks {
+            first: at(10_000),
+            repeats: 2,
+            timeouts,
+        };
+        let answer = AckSegment {
+            syn: true,
+            window: WINDOW,
+            tsecr: super::stamp(at(if first { 10_000 } else { 2_010_000 })),
+            ..AckSegment::default()
+        };
+        s.accept(at(2_050_000), syn_acks, &answer, &mut |_| ());
+        (s.w.cwnd, s.info().srtt.as_us() / 1000)
+    };
+    assert_eq!(window(0, false), (10, 40));
+    assert_eq!(window(2, false), (1, 40));
+    assert_eq!(window(2, true), (10, 2040));
+}
+
+/// Nothing is acknowledged from 1 s on, with an RTT of 40 ms. The time at which the connection ends,
+/// in tenths of a second.
+fn ends_at(cfg: Config) -> u64 {
+    let mut s = Sender::new(cfg.into(), Box::new(Reno), None);
+    s.connect(at(960_000), &mut |_| ());
+    let syn_ack = AckSegment {
+        syn: true,
+        window: WINDOW,
+        ..AckSegment::default()
+    };
+    s.on_segment(at(1_000_000), &syn_ack, &mut |_| ());
+    while let Some(due) = s.next_wakeup() {
+        s.on_timer(due, &mut |_| ());
+    }
+    s.timed_out().unwrap().as_us() / 100_000
+}
+
+/// By default, a connection ends at the first timeout at least 924.6 s after the first one: nine
+/// doublings of 200 ms, and six times 120 s. A maximum of 1 s makes this 14.4 s.
+#[test]
+fn a_connection_without_progress_ends_after_the_time_of_fifteen_timeouts() {
+    let with = |kernel, retries, rto_max| {
+        ends_at(Config {
+            kernel: Kernel::named(kernel).unwrap(),
+            retries,
+            rto_max,
+            ..Config::default()
+        })
+    };
+    let longest = crate::tcp::rtt::RTO_MAX;
+    assert!((9_260..10_500).contains(&with("linux-6.12", 15, longest)));
+    assert_eq!(
+        with("linux-6.12", 15, Span::s(1)),
+        with("linux-6.12", 15, longest)
+    );
+    assert!((157..170).contains(&with("linux-7.3", 15, Span::s(1))));
+    // 0.2, 0.4, 0.8 and 1.6 s.
+    assert!((41..60).contains(&with("linux-7.3", 3, longest)));
+}
+
+/// With `tcp_syn_retries` of 6, the tenth repeated SYN is the last one: at 67 s, after five linear
+/// timeouts. The connection ends 64 s later.
+#[test]
+fn a_handshake_without_an_answer_ends_after_131_s() {
+    let mut s = sender_of_syn();
+    let mut syns = 0;
+    while let Some(due) = s.next_wakeup() {
+        s.on_timer(due, &mut |_| syns += 1);
+    }
+    let end_s = s.timed_out().unwrap().as_us() / 1_000_000;
+    assert!(syns == 10 && (131..141).contains(&end_s), "{syns}, {end_s}");
+}
+fn sender_of_syn() -> Sender {
+    let mut s = Sender::new(Config::default().into(), Box::new(Reno), None);
+    s.connect(at(1_000), &mut |_| ());
+    s
 }

@@ -1,13 +1,22 @@
 //! The sender's only timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985),
 //! zero-window probes (RFC 9293). Arming one disarms the others.
+//!
+//! A connection ends if a timer fires too long after the first retransmission without progress.
+//! This time is the duration of `tcp_retries2` timeouts that begin with 200 ms and double up to the
+//! host's maximum, plus one such interval. The actual timeouts, and their number, have no influence.
+//! A handshake ends in the same way, with six timeouts (`tcp_syn_retries`) that begin with 1 s.
+//! Unanswered zero-window probes never end a connection; in Linux, `tcp_retries2` of them do.
+//! Source: Linux 6.12 and 7.3 `tcp_write_timeout`, `retransmits_timed_out`, `tcp_model_timeout`.
 
 use super::device_queue::RESOURCE_PROBE;
 use super::output::{Position, Push};
-use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
+use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind, stamp};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
 use crate::kernel::Rule;
+use crate::tcp::rtt::{RTO_INITIAL_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
+use crate::units::Span;
 
 /// Time added to the tail loss probe's timeout and to that of the reordering timer: 2 ms
 /// (`TCP_TIMEOUT_MIN`).
@@ -20,6 +29,17 @@ const OLD_PROBE_MIN_US: u64 = 10_000;
 const MAX_PERSIST_SHIFT: u32 = 15;
 /// SYN timeouts before backoff becomes exponential (`tcp_syn_linear_timeouts`).
 const SYN_LINEAR_TIMEOUTS: u32 = 4;
+/// `tcp_syn_retries`.
+const SYN_RETRIES: u32 = 6;
+
+/// The duration of `retries` timeouts and one more, which begin with `first` and double up to
+/// `longest` (`tcp_model_timeout`), ms.
+fn model_timeout_ms(retries: u32, first: Span, longest: Span) -> u64 {
+    let [first, longest] = [first, longest].map(|span| span.as_us() / 1000);
+    let doublings = (longest / first).max(1).ilog2();
+    let doubled = ((2 << retries.min(doublings)) - 1) * first;
+    doubled + u64::from(retries.saturating_sub(doublings)) * longest
+}
 
 impl Sender {
     /// Arms the timer to fire in `ticks`, at the next boundary of the timer wheel.
@@ -236,6 +256,11 @@ impl Sender {
         now: Time,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
+        if self.gives_up(now) {
+            self.stop();
+            self.timed_out = Some(now);
+            return;
+        }
         if self.phase == Phase::SynSent {
             self.syn_retransmits += 1;
             self.retransmits += 1;
@@ -258,6 +283,21 @@ impl Sender {
         self.resend(now, first, true, Position::Alone, wire);
         self.back_off();
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
+    }
+    /// Returns whether a retransmission timeout ends the connection.
+    fn gives_up(&self, now: Time) -> bool {
+        let longest = self.cfg.longest_timeout();
+        let lasts = |since: u32, retries, first_us| {
+            let limit_ms = model_timeout_ms(retries, Span::us(first_us), longest);
+            u64::from(stamp(now).saturating_sub(since)) >= limit_ms
+        };
+        if self.phase == Phase::SynSent {
+            return self.syn_retransmits >= SYN_RETRIES + SYN_LINEAR_TIMEOUTS
+                || self.syn_retransmits > 0
+                    && lasts(stamp(self.syn_sent), SYN_RETRIES, RTO_INITIAL_US);
+        }
+        let since = self.retrans_stamp.filter(|_| self.timeouts > 0);
+        since.is_some_and(|since| lasts(since, self.cfg.retries, RTO_MIN_US))
     }
     fn back_off(&mut self) {
         self.rto_ticks = (self.rto_ticks * 2).min(self.longest_ticks);
