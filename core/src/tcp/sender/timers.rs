@@ -8,6 +8,7 @@ use crate::cc::{Cause, Rto};
 use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::tcp::wire::Segment;
+use crate::units::MaybeTime;
 
 /// Time added to the tail loss probe's timeout and to that of the reordering timer: 2 ms
 /// (`TCP_TIMEOUT_MIN`).
@@ -218,7 +219,7 @@ impl Sender {
                 let ticks = self.ticks.from_us(RESOURCE_PROBE.as_us());
                 return self.arm(now, TimerKind::Persist, ticks);
             }
-            self.last_sent = Some(now);
+            self.last_sent = MaybeTime::at(now);
             self.rearm_rto(now);
             return;
         }
