@@ -4,10 +4,19 @@
 //! value arrives. Linux: `lib/win_minmax.c`.
 
 /// Tracks the best value of a window: the greatest if `MAX`, otherwise the least.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Windowed<const MAX: bool> {
-    best: [(u64, u64); 3], // (when, value)
-    any: bool,
+    /// Times and values. Without a value, the time is `u64::MAX`, and every value is better.
+    best: [(u64, u64); 3],
+}
+
+impl<const MAX: bool> Default for Windowed<MAX> {
+    fn default() -> Self {
+        let worst = if MAX { 0 } else { u64::MAX };
+        Windowed {
+            best: [(u64::MAX, worst); 3],
+        }
+    }
 }
 
 /// The least value of a window.
@@ -21,18 +30,14 @@ impl<const MAX: bool> Windowed<MAX> {
     }
     /// Returns the best value in the window; `None` before the first update.
     pub fn get(&self) -> Option<u64> {
-        self.any.then_some(self.best[0].1)
+        (self.best[0].0 != u64::MAX).then_some(self.best[0].1)
     }
     /// Adds the value `v` at `now` and forgets candidates older than `window`. `now` and `window`
     /// may have any common unit; `now` must never decrease.
     #[inline]
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
         let s = (now, v);
-        if !self.any
-            || Self::beats(v, self.best[0].1)
-            || now.saturating_sub(self.best[2].0) > window
-        {
-            self.any = true;
+        if Self::beats(v, self.best[0].1) || now.saturating_sub(self.best[2].0) > window {
             self.best = [s; 3];
             return;
         }

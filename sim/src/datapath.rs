@@ -17,7 +17,7 @@
 //! to 4 and 8.
 
 use crate::device::{Device, Devices};
-use crate::flow::{Flow, RECEIVER, SENDER, TIMERS_PER_FLOW};
+use crate::flow::{Flow, NOT_MEASURED, RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::network::SimNetwork;
 use crate::observer::Observer;
 use crate::owners::{is_application, is_transport};
@@ -423,8 +423,8 @@ impl Datapath {
         let segment = self.observer.packets.headers.take(packet);
         let measured = now >= self.observer.warmup;
         self.at_receiver(now, packet.flow(), |flow, nic| {
-            if measured && flow.received_before.is_none() {
-                flow.received_before = Some(flow.receiver.received_bytes());
+            if measured && flow.received_before == NOT_MEASURED {
+                flow.received_before = flow.receiver.received_bytes();
             }
             flow.receiver.on_segment(now, &segment, &mut nic.wire());
         })

@@ -33,12 +33,15 @@ pub(crate) struct Flow {
     /// [`Driver::Tcp`].
     pub driver: Driver,
     pub receiver: Receiver,
-    /// Bytes received before the measured interval; `None` until the first segment of this interval
-    /// arrives.
-    pub received_before: Option<u64>,
+    /// Bytes received before the measured interval; [`NOT_MEASURED`] until the first segment of this
+    /// interval arrives.
+    pub received_before: u64,
     /// The meter of the metrics. It is boxed, because few events need it.
     pub meter: Box<FlowMeter>,
 }
+
+/// [`Flow::received_before`] before the measured interval.
+pub(crate) const NOT_MEASURED: u64 = u64::MAX;
 
 /// The endpoints of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -38,6 +38,8 @@ pub struct Timers {
 /// Binary logarithm of a slot's length in ns.
 const SLOT: u32 = 17;
 const SLOTS: u64 = 2048;
+/// The memory of lists with fewer entries is kept.
+const LEAST_LINKS: usize = 1024;
 /// The end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -168,6 +170,14 @@ impl Timers {
         None
     }
 
+    /// Frees the memory of the lists, which are empty, if they were once long, as before the start
+    /// of all flows.
+    fn release_links(&mut self) {
+        if self.links.len() > LEAST_LINKS {
+            (self.links, self.free) = (Vec::new(), NONE);
+        }
+    }
+
     /// Inserts an entry into the list of its slot, or into one of the heaps.
     fn put(&mut self, entry: Entry) {
         let slot = entry.slot();
@@ -202,6 +212,7 @@ impl Timers {
     fn sort_next(&mut self) {
         while self.near.first().is_none() {
             if self.listed == 0 {
+                self.release_links();
                 // Only entries beyond the last slot may be left.
                 let Some(first) = self.far.first() else {
                     return;

@@ -6,9 +6,11 @@ mod counting;
 
 use common::{flow, registry, scenario};
 use counting::{Counting, counts};
+use narrows_core::metrics::FlowMeter;
 use narrows_core::param::Params;
 use narrows_core::scenario::{Buffer, Scenario};
 use narrows_core::tcp::scoreboard::Seg;
+use narrows_core::tcp::{Receiver, Sender};
 use narrows_core::units::{Rate, Span, Time};
 use narrows_sim::{Options, run};
 
@@ -73,9 +75,9 @@ fn packets_take_nothing_from_the_heap() {
         {
             let mut s = crowd(cc, flows, Rate::mbit(500), Span::ms(20), Span::s(42));
             s.path.hops[0].loss = common::loss(loss);
-            // The interval lies between two doublings of the vectors of metrics. Ten samples a
-            // second reach 256 before it and 512 after it; the series reach 32 and 64.
-            let (from, to) = (Time::ZERO + Span::s(34), Time::ZERO + Span::s(42));
+            // The interval lies between two doublings of the vectors of metrics. A flow needs 40 or
+            // 50 bytes per second for samples and about 10 for its series.
+            let (from, to) = (Time::ZERO + Span::s(30), Time::ZERO + Span::s(38));
             let mut runs = [1, 2, 3].map(|seed| {
                 s.seed = seed;
                 allocations(&s, from, to)
@@ -94,11 +96,18 @@ fn packets_take_nothing_from_the_heap() {
 
 /// Additional heap memory of a flow after three seconds: both ends, congestion control, timers,
 /// metrics so far, and the smallest ring buffer for its window. Packets in transit belong to the
-/// path and are the same for any number of flows.
+/// path and are the same for any number of flows. Rings and lists are larger in some flows, such as
+/// those of BBR after its startup.
 #[test]
-fn a_flow_takes_less_than_4_kib_beside_its_window() {
+fn a_flow_takes_less_than_its_limit_beside_its_window() {
     const LEAST_WINDOW: usize = 16;
     let window = (LEAST_WINDOW * std::mem::size_of::<Seg>()) as u64;
+    println!(
+        "sender {} bytes, receiver {}, meter {}",
+        std::mem::size_of::<Sender>(),
+        std::mem::size_of::<Receiver>(),
+        std::mem::size_of::<FlowMeter>()
+    );
     for cc in ccs() {
         let live = |flows| {
             let s = crowd(cc, flows, Rate::mbit(1000), Span::ms(50), Span::s(3));
@@ -113,7 +122,8 @@ fn a_flow_takes_less_than_4_kib_beside_its_window() {
         };
         let per_flow = (live(2000) - live(1000)) / 1000;
         println!("{cc}: {per_flow} bytes for each flow, {window} of them for its window");
-        assert!(per_flow - window < 4096, "{cc}: {per_flow}");
+        let limit = if cc == "cubic" { 2048 } else { 2900 };
+        assert!(per_flow - window <= limit, "{cc}: {per_flow}");
     }
 }
 

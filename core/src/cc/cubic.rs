@@ -87,7 +87,7 @@ struct Epoch {
     /// The tick at which the epoch began.
     start: u64,
     /// `K` in 1/1024 s.
-    k: u64,
+    k: u32,
     /// The window at the plateau of the curve, in packets.
     origin: u32,
 }
@@ -95,8 +95,8 @@ struct Epoch {
 /// CUBIC's state.
 #[derive(Clone, Debug)]
 pub struct Cubic {
-    hz: u64,
-    ns_per_tick: u64,
+    hz: u32,
+    ns_per_tick: u32,
     hystart: HyStart,
     fast_convergence: bool,
     friendliness: bool,
@@ -119,14 +119,16 @@ pub struct Cubic {
     acked: u32,
     /// The friendly window, in packets.
     w_est: u32,
-    /// The minimum RTT since the last timeout.
-    min_rtt: Option<Span>,
+    /// The minimum RTT since the last timeout; [`NO_RTT`] before a sample.
+    min_rtt: Span,
 }
+
+const NO_RTT: Span = Span::ns(u64::MAX);
 
 impl Cubic {
     /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Cubic {
-        let hz = u64::from(host.hz.max(1));
+        let hz = host.hz.max(1);
         let beta = libm::round(params.number("beta") * SCALE as f64) as u64;
         let c = libm::round(params.number("c") / C_UNIT).max(1.0) as u32 * 10;
         Cubic {
@@ -146,18 +148,19 @@ impl Cubic {
             last_tick: 0,
             acked: 0,
             w_est: 0,
-            min_rtt: None,
+            min_rtt: NO_RTT,
         }
     }
     fn tick(&self, now: Time) -> u64 {
-        now.as_ns() / self.ns_per_tick
+        now.as_ns() / u64::from(self.ns_per_tick)
     }
 
     /// Computes `cnt`.
     fn update(&mut self, now: Time, cwnd: u32, acked: u32) {
         let tick = self.tick(now);
         self.acked = self.acked.saturating_add(acked);
-        if self.last_cwnd == cwnd && tick.saturating_sub(self.last_tick) <= self.hz / 32 {
+        if self.last_cwnd == cwnd && tick.saturating_sub(self.last_tick) <= u64::from(self.hz / 32)
+        {
             return;
         }
         // Within one tick the curve is constant; only the friendly window grows.
@@ -191,7 +194,7 @@ impl Cubic {
                     );
                     Epoch {
                         start: tick,
-                        k,
+                        k: k as u32,
                         origin: self.w_max,
                     }
                 };
@@ -199,19 +202,23 @@ impl Cubic {
                 epoch
             }
         };
-        let mut ahead = self.min_rtt.unwrap_or(Span::ZERO);
+        let mut ahead = self.min_rtt;
+        if ahead == NO_RTT {
+            ahead = Span::ZERO;
+        }
         if !self.fine_clock {
             ahead = Span::ms(ahead.as_us() / 1000);
         }
-        let ahead = ahead.as_ns().div_ceil(self.ns_per_tick);
-        let t = ((tick.saturating_sub(epoch.start) + ahead) << TIME_BITS) / self.hz;
-        let off = t.abs_diff(epoch.k);
+        let ahead = ahead.as_ns().div_ceil(u64::from(self.ns_per_tick));
+        let t = ((tick.saturating_sub(epoch.start) + ahead) << TIME_BITS) / u64::from(self.hz);
+        let k = u64::from(epoch.k);
+        let off = t.abs_diff(k);
         // Beyond 2²⁰/1024 s (17 minutes) from the plateau, the curve exceeds every window.
         let off = off.min(1 << 20);
         let delta = ((u128::from(self.c) * u128::from(off) * u128::from(off) * u128::from(off))
             >> (10 + 3 * TIME_BITS))
             .min(u128::from(u32::MAX / 2)) as u32;
-        let target = if t < epoch.k {
+        let target = if t < k {
             epoch.origin.saturating_sub(delta)
         } else {
             epoch.origin.saturating_add(delta)
@@ -244,8 +251,9 @@ impl CongestionControl for Cubic {
     fn on_sent(&mut self, _w: &mut Window, ev: &Sent) {
         // Time without data in flight does not count.
         if let (Some(epoch), Some(last)) = (&mut self.epoch, ev.last_sent) {
-            let idle = ev.now.since(last).as_ns() / self.ns_per_tick;
-            epoch.start = (epoch.start + idle).min(ev.now.as_ns() / self.ns_per_tick);
+            let ns_per_tick = u64::from(self.ns_per_tick);
+            let idle = ev.now.since(last).as_ns() / ns_per_tick;
+            epoch.start = (epoch.start + idle).min(ev.now.as_ns() / ns_per_tick);
         }
     }
 
@@ -255,13 +263,13 @@ impl CongestionControl for Cubic {
         let tick = self.tick(ev.now);
         if self
             .epoch
-            .is_some_and(|e| tick.saturating_sub(e.start) < self.hz)
+            .is_some_and(|e| tick.saturating_sub(e.start) < u64::from(self.hz))
         {
             return;
         }
         let rtt = rtt.max(Span::us(1));
-        let least = self.min_rtt.map_or(rtt, |l| l.min(rtt));
-        self.min_rtt = Some(least);
+        let least = self.min_rtt.min(rtt);
+        self.min_rtt = least;
         if w.in_slow_start() {
             self.hystart.on_sample(w, ev, rtt, least);
         }
@@ -302,17 +310,17 @@ impl CongestionControl for Cubic {
         self.last_tick = 0;
         self.acked = 0;
         self.w_est = 0;
-        self.min_rtt = None;
+        self.min_rtt = NO_RTT;
         self.hystart.reset();
     }
 
     fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
         visit("w_max", f64::from(self.w_max));
         if let Some(epoch) = self.epoch {
-            let start_ns = epoch.start.saturating_mul(self.ns_per_tick);
+            let start_ns = epoch.start.saturating_mul(u64::from(self.ns_per_tick));
             visit("epoch_start_s", start_ns as f64 / 1e9);
             visit("origin", f64::from(epoch.origin));
-            visit("k_s", epoch.k as f64 / 1024.0);
+            visit("k_s", f64::from(epoch.k) / 1024.0);
             visit("w_est", f64::from(self.w_est));
         }
     }

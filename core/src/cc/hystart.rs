@@ -22,13 +22,15 @@
 //! for paced flows, to which RFC 9406 sets no limit.
 
 use super::{Ack, Host, Sample, Window};
+#[cfg(doc)]
 use crate::kernel::Rule;
+use crate::kernel::rules_of_component;
 use crate::param::{Kind, Param};
-use crate::transport::Gso;
 use crate::units::{Span, Time};
+use alloc::boxed::Box;
 
 const LOW_WINDOW: u32 = 16;
-const SAMPLES: u32 = 8;
+const SAMPLES: u8 = 8;
 const ACK_GAP_US: u64 = 2_000;
 const DELAY_LEAST_US: u64 = 4_000;
 const DELAY_MOST_US: u64 = 16_000;
@@ -70,6 +72,13 @@ impl Mode {
     }
 }
 
+rules_of_component! {
+    rounds_by_samples: HystartRoundsBySamples,
+    rounds_below_low_window: HystartRoundsBelowLowWindow,
+    microseconds: HystartMicroseconds,
+    minimum_of_round: HystartMinimumOfRound,
+}
+
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 struct Conservative {
     baseline_us: u64,
@@ -80,46 +89,55 @@ struct Conservative {
 #[derive(Clone, Debug)]
 pub struct HyStart {
     mode: Mode,
-    host: Host,
+    rules: Rules,
+    /// Payload of the largest super-packet, bytes.
+    burst: u32,
     found: bool,
+    /// Samples of this round; the count ends at 255.
+    samples: u8,
+    /// Packets acknowledged in the conservative phase that have not made the window grow yet.
+    rest: u8,
     round_end: u64,
     round_start_us: u64,
     last_ack_us: u64,
-    samples: u32,
-    least_us: Option<u64>,
-    last_least_us: Option<u64>,
-    css: Option<Conservative>,
-    /// Packets acknowledged in the conservative phase that have not made the window grow yet.
-    rest: u32,
+    /// The minimum RTT of this round and of the last one with samples; [`NO_RTT`] without samples.
+    least_us: u64,
+    last_least_us: u64,
+    css: Option<Box<Conservative>>,
 }
+
+const NO_RTT: u64 = u64::MAX;
 
 impl HyStart {
     /// The state at the start of a connection.
     pub fn new(mode: Mode, host: &Host) -> HyStart {
+        HyStart::with(mode, Rules::of(host.kernel), host.gso.payload() as u32)
+    }
+    fn with(mode: Mode, rules: Rules, burst: u32) -> HyStart {
         HyStart {
             mode,
-            host: *host,
+            rules,
+            burst,
             found: false,
+            samples: 0,
+            rest: 0,
             round_end: 0,
             round_start_us: 0,
             last_ack_us: 0,
-            samples: 0,
-            least_us: None,
-            last_least_us: None,
+            least_us: NO_RTT,
+            last_least_us: NO_RTT,
             css: None,
-            rest: 0,
         }
     }
     /// Restarts after a timeout.
     pub fn reset(&mut self) {
-        *self = HyStart::new(self.mode, &self.host);
+        *self = HyStart::with(self.mode, self.rules, self.burst);
     }
     /// Handles an ACK that grows the window in slow start: it may begin a new round. Since Linux
     /// 5.16 ([`Rule::HystartRoundsBySamples`]), rounds of Linux's HyStart begin in `on_sample`
     /// instead.
     pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        let by_samples =
-            self.mode != Mode::PlusPlus && self.host.kernel.follows(Rule::HystartRoundsBySamples);
+        let by_samples = self.mode != Mode::PlusPlus && self.rules.rounds_by_samples;
         if ev.una <= self.round_end || by_samples {
             return;
         }
@@ -137,8 +155,10 @@ impl HyStart {
         self.round_start_us = now.as_us();
         self.last_ack_us = now.as_us();
         self.round_end = nxt;
-        self.last_least_us = self.least_us.or(self.last_least_us);
-        self.least_us = None;
+        if self.least_us != NO_RTT {
+            self.last_least_us = self.least_us;
+        }
+        self.least_us = NO_RTT;
         self.samples = 0;
     }
 
@@ -150,17 +170,16 @@ impl HyStart {
             Mode::Linux if self.found => {}
             Mode::Linux => {
                 let low = w.cwnd < LOW_WINDOW;
-                let kernel = self.host.kernel;
                 if ev.una > self.round_end
-                    && kernel.follows(Rule::HystartRoundsBySamples)
-                    && (!low || kernel.follows(Rule::HystartRoundsBelowLowWindow))
+                    && self.rules.rounds_by_samples
+                    && (!low || self.rules.rounds_below_low_window)
                 {
                     self.begin_round(ev.now, ev.nxt);
                 }
                 if low {
                     return;
                 }
-                if self.host.kernel.follows(Rule::HystartMicroseconds) {
+                if self.rules.microseconds {
                     self.linux(w, ev, rtt, least);
                 } else {
                     self.coarse(w, ev, rtt, least);
@@ -175,7 +194,7 @@ impl HyStart {
         let least_us = least.as_us();
         if now.saturating_sub(self.last_ack_us) <= ACK_GAP_US {
             self.last_ack_us = now;
-            let mut train = least_us + burst_allowance_us(ev, self.host.gso);
+            let mut train = least_us + burst_allowance_us(ev, self.burst);
             if !ev.paced {
                 train /= 2;
             }
@@ -185,15 +204,12 @@ impl HyStart {
             }
         }
         let first = self.samples < SAMPLES;
-        if first || self.host.kernel.follows(Rule::HystartMinimumOfRound) {
-            self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(rtt.as_us()));
+        if first || self.rules.minimum_of_round {
+            self.least_us = self.least_us.min(rtt.as_us());
         }
         if first {
             self.samples += 1;
-        } else if self
-            .least_us
-            .is_some_and(|l| l > least_us + threshold_us(least_us))
-        {
+        } else if self.has_sample() && self.least_us > least_us + threshold_us(least_us) {
             self.found = true;
             w.ssthresh = w.cwnd;
         }
@@ -212,22 +228,15 @@ impl HyStart {
             }
         }
         let first = self.samples < SAMPLES;
-        if first || self.host.kernel.follows(Rule::HystartMinimumOfRound) {
-            self.least_us = Some(
-                self.least_us
-                    .unwrap_or(u64::MAX)
-                    .min(eighths(rtt) * EIGHTH_US),
-            );
+        if first || self.rules.minimum_of_round {
+            self.least_us = self.least_us.min(eighths(rtt) * EIGHTH_US);
         }
         if first {
             self.samples += 1;
             return;
         }
         let threshold = (least >> 3).clamp(DELAY_LEAST_US / EIGHTH_US, DELAY_MOST_US / EIGHTH_US);
-        if self
-            .least_us
-            .is_some_and(|us| us / EIGHTH_US > least + threshold)
-        {
+        if self.has_sample() && self.least_us / EIGHTH_US > least + threshold {
             self.found = true;
             w.ssthresh = w.cwnd;
         }
@@ -237,22 +246,25 @@ impl HyStart {
         if self.found {
             return;
         }
-        let us = rtt.as_us();
-        self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(us));
-        self.samples += 1;
-        let (Some(least), true) = (self.least_us, self.samples >= SAMPLES) else {
+        self.least_us = self.least_us.min(rtt.as_us());
+        self.samples = self.samples.saturating_add(1);
+        if self.samples < SAMPLES {
             return;
-        };
-        match (self.css, self.last_least_us) {
-            (Some(css), _) if least < css.baseline_us => self.css = None,
-            (None, Some(last)) if least >= last + threshold_us(last) => {
-                self.css = Some(Conservative {
+        }
+        let (least, last) = (self.least_us, self.last_least_us);
+        match self.css.as_deref() {
+            Some(css) if least < css.baseline_us => self.css = None,
+            None if last != NO_RTT && least >= last + threshold_us(last) => {
+                self.css = Some(Box::new(Conservative {
                     baseline_us: least,
                     rounds: 0,
-                });
+                }));
             }
             _ => {}
         }
+    }
+    fn has_sample(&self) -> bool {
+        self.least_us != NO_RTT
     }
 
     /// Returns how many of `acked` acknowledged packets may grow the window: with HyStart++ at most
@@ -265,10 +277,9 @@ impl HyStart {
         if self.css.is_none() {
             return acked;
         }
-        self.rest += acked;
-        let growth = self.rest / CSS_DIVISOR;
-        self.rest %= CSS_DIVISOR;
-        growth
+        let rest = u32::from(self.rest) + acked;
+        self.rest = (rest % CSS_DIVISOR) as u8;
+        rest / CSS_DIVISOR
     }
 }
 
@@ -278,12 +289,12 @@ fn threshold_us(least: u64) -> u64 {
 
 /// Allowance of the ACK train for bursts, in µs: the duration of four maximum super-packets at the
 /// pacing rate, at most 1 ms.
-fn burst_allowance_us(ev: &Sample, gso: Gso) -> u64 {
+fn burst_allowance_us(ev: &Sample, burst: u32) -> u64 {
     let bytes_per_s = ev.pacing.as_bit() / 8;
     if bytes_per_s == 0 {
         return 0;
     }
-    (gso.payload() * 4 * 1_000_000 / bytes_per_s).min(1_000)
+    (u64::from(burst) * 4 * 1_000_000 / bytes_per_s).min(1_000)
 }
 
 #[cfg(test)]

@@ -1,39 +1,17 @@
 //! Meters: an engine reports events to them, and they compute metrics.
 
+use super::history::{Sample, SampleHistory, Series};
 use super::samples::PingSample;
 use super::{
     ClassMetrics, CountMetrics, DelaySamples, DropMetrics, FlowMetrics, Histogram, LimitMetrics,
     LinkMetrics, PingSamples, ProbeMetrics, Quantiles, QueueMetrics, Spread,
 };
-use crate::cc::NO_WINDOW;
 use crate::queue::{Backlog, DropReason, QueueDiscipline};
 use crate::tcp::{Info, Limited};
 use crate::units::{Bytes, Rate, Span, Time};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
-
-/// A sample of a flow. A sample takes few bytes, because thousands of flows have ten a second each.
-#[derive(Copy, Clone, Debug)]
-struct Sampled {
-    /// Smoothed RTT, at most half an hour. The highest bit is set if no ACK arrived since the
-    /// sample before, so that the RTT is an old one.
-    srtt_us: u32,
-    /// Packets; `None` if no window limits the flow.
-    cwnd: Option<NonZeroU32>,
-}
-
-/// The highest bit of a sampled RTT.
-const STALE: u32 = 1 << 31;
-
-impl Sampled {
-    fn rtt_ms(&self) -> f64 {
-        Span::us(u64::from(self.srtt_us & !STALE)).as_ms()
-    }
-    fn is_fresh(&self) -> bool {
-        self.srtt_us & STALE == 0
-    }
-}
 
 /// Counters of a flow: so far, or for a part of the run.
 #[derive(Copy, Clone, Debug, Default)]
@@ -82,21 +60,29 @@ pub struct FlowMeter {
     warmup: Time,
     /// End of the run.
     end: Time,
-    started: Option<Time>,
-    ended: Option<Time>,
-    /// Start of the flow's part of the summary interval, and its counters then.
-    mark: Option<(Time, Counters)>,
-    fct: Option<Span>,
-    timed_out: Option<Time>,
-    samples: Vec<Sampled>,
-    /// Payload bytes that arrived in the summary interval, if an engine has both ends.
-    received: Option<u64>,
+    /// [`Time::MAX`] before the start.
+    started: Time,
+    /// Start of the flow's part of the summary interval, [`Time::MAX`] before it, and the counters
+    /// then.
+    mark: (Time, Counters),
+    samples: SampleHistory,
     /// Counters and RTT at the sample before, to detect new ACKs.
     heard: (u64, u64, Span),
-    series: Vec<(f64, u64, u32, f64)>,
-    info: Info,
+    series: Series,
+    silence: Option<Box<(Time, Time)>>,
+    result: Option<Box<FlowResult>>,
+}
+
+/// The results of a flow that are known at its end.
+#[derive(Clone, Debug, Default)]
+struct FlowResult {
+    ended: Option<Time>,
+    fct: Option<Span>,
+    timed_out: Option<Time>,
+    /// Payload bytes that arrived in the summary interval, if an engine has both ends.
+    received: Option<u64>,
+    whole: Counters,
     limited: Limited,
-    silence: Option<(Time, Time)>,
 }
 
 impl FlowMeter {
@@ -105,40 +91,39 @@ impl FlowMeter {
         FlowMeter {
             warmup,
             end,
-            started: None,
-            ended: None,
-            mark: None,
-            fct: None,
-            timed_out: None,
-            samples: Vec::new(),
-            received: None,
+            started: Time::MAX,
+            mark: (Time::MAX, Counters::default()),
+            samples: SampleHistory::default(),
             heard: (0, 0, Span::ZERO),
-            series: Vec::new(),
-            info: Info::default(),
-            limited: Limited::default(),
+            series: Series::default(),
             silence: None,
+            result: None,
         }
+    }
+    fn result(&mut self) -> &mut FlowResult {
+        self.result.get_or_insert_default()
     }
     /// Reports that the application is silent from `from` to `to`, which does not count as active
     /// time.
     pub fn silent(&mut self, from: Time, to: Time) {
-        self.silence = Some((from, to));
+        self.silence = Some(Box::new((from, to)));
     }
     /// Sets the time for which each limit has applied to the flow until its end.
     pub fn limited(&mut self, limited: Limited) {
-        self.limited = limited;
+        self.result().limited = limited;
     }
     /// Sets the payload bytes that arrived in the summary interval, each counted once.
     pub fn received(&mut self, bytes: u64) {
-        self.received = Some(bytes);
+        self.result().received = Some(bytes);
     }
     /// The flow connects.
     pub fn started(&mut self, now: Time) {
-        self.started = Some(now);
+        self.started = now;
     }
     /// Returns whether the flow has connected and not ended.
     pub fn runs(&self) -> bool {
-        self.started.is_some() && self.ended.is_none()
+        let ended = |result: &FlowResult| result.ended.is_some();
+        self.started != Time::MAX && !self.result.as_deref().is_some_and(ended)
     }
     /// Start of the summary interval of a flow that starts at `start`.
     pub fn measure_from(&self, start: Time) -> Time {
@@ -147,39 +132,31 @@ impl FlowMeter {
     /// Starts the flow's part of the summary interval.
     pub fn measure(&mut self, now: Time, info: &Info) {
         if self.runs() {
-            self.mark = Some((now, Counters::of(info)));
+            self.mark = (now, Counters::of(info));
         }
     }
     /// Takes a sample; called each [`metric_interval`](super::metric_interval).
     pub fn sample(&mut self, now: Time, info: &Info) {
-        let silent = self
-            .silence
-            .is_some_and(|(from, to)| from <= now && now < to);
+        let silence = self.silence.as_deref();
+        let silent = silence.is_some_and(|(from, to)| *from <= now && now < *to);
         // There is no smoothed RTT before the handshake is complete.
-        if !silent && self.runs() && self.mark.is_some() && info.srtt > Span::ZERO {
+        if !silent && self.runs() && self.mark.0 != Time::MAX && info.srtt > Span::ZERO {
             let heard = (info.delivered, info.bytes_acked, info.srtt);
             let fresh = self.heard != heard;
             self.heard = heard;
-            self.samples.push(Sampled {
-                srtt_us: u32::try_from(info.srtt.as_us())
-                    .unwrap_or(u32::MAX)
-                    .min(!STALE)
-                    | if fresh { 0 } else { STALE },
-                cwnd: NonZeroU32::new(info.cwnd).filter(|cwnd| cwnd.get() != NO_WINDOW),
-            });
+            self.samples.push(Sample::of(info, fresh));
         }
     }
     /// Takes a point of the series; called each [`SERIES_INTERVAL`](super::SERIES_INTERVAL).
     pub fn point(&mut self, now: Time, info: &Info) {
         if self.runs() {
-            self.series
-                .push((now.as_s(), info.bytes_acked, info.cwnd, info.srtt.as_ms()));
+            self.series.push(now, info);
         }
     }
     /// The last byte of its transfer was acknowledged.
     pub fn finished(&mut self, now: Time, info: &Info) {
         if self.runs() {
-            self.fct = self.started.map(|start| now.since(start));
+            self.result().fct = Some(now.since(self.started));
             self.point(now, info);
             self.ended(now, info);
         }
@@ -192,49 +169,45 @@ impl FlowMeter {
     /// Reports that the sender ended the connection, because nothing was acknowledged for too long.
     pub fn timed_out(&mut self, now: Time, info: &Info) {
         if self.runs() {
-            self.timed_out = Some(now);
+            self.result().timed_out = Some(now);
             self.stopped(now, info);
         }
     }
     /// Ends the run of this flow; later calls are ignored.
     pub fn ended(&mut self, now: Time, info: &Info) {
         if self.runs() {
-            self.ended = Some(now);
-            self.info = *info;
+            let result = self.result();
+            (result.ended, result.whole) = (Some(now), Counters::of(info));
         }
     }
     /// Returns the metrics of the flow, with these names.
     pub fn metrics(self, id: String, cc: String) -> FlowMetrics {
-        let summary = match (self.mark, self.ended) {
-            (Some((from, before)), Some(to)) => {
-                let silent = self.silence.map_or(Span::ZERO, |(off, on)| {
-                    on.min(to).max(from).since(off.clamp(from, to))
-                });
-                let active = to.since(from) - silent;
-                // Nothing was to be sent: later acknowledgements are no rate.
-                (active > Span::ZERO).then(|| (active, Counters::of(&self.info).since(&before)))
-            }
-            _ => None,
-        };
+        let result = self.result.map(|result| *result).unwrap_or_default();
+        let whole = result.whole;
+        let (from, before) = self.mark;
+        let summary = result.ended.filter(|_| from != Time::MAX).and_then(|to| {
+            let silent = self.silence.as_deref().map_or(Span::ZERO, |&(off, on)| {
+                on.min(to).max(from).since(off.clamp(from, to))
+            });
+            let active = to.since(from) - silent;
+            // Nothing was to be sent: later acknowledgements are no rate.
+            (active > Span::ZERO).then(|| (active, whole.since(&before)))
+        });
         let mbit = |bytes: u64, over: Span| {
             summary.map_or(f64::NAN, |_| bytes as f64 * 8.0 / over.as_s() / 1e6)
         };
         let active = summary.map_or(Span::ZERO, |(active, _)| active);
         let counted = summary.map(|(_, had)| had).unwrap_or_default();
-        let whole = Counters::of(&self.info);
-        let ran = match (self.started, self.ended) {
-            (Some(from), Some(to)) => to.since(from),
-            _ => Span::ZERO,
-        };
+        let ran = result.ended.map_or(Span::ZERO, |to| to.since(self.started));
         let limits = LimitMetrics {
-            busy_s: self.limited.busy.as_s(),
-            rwnd_limited_s: self.limited.peer_window.as_s(),
-            sndbuf_limited_s: self.limited.send_buffer.as_s(),
-            app_limited_s: Span::ns(ran.as_ns().saturating_sub(self.limited.busy.as_ns())).as_s(),
+            busy_s: result.limited.busy.as_s(),
+            rwnd_limited_s: result.limited.peer_window.as_s(),
+            sndbuf_limited_s: result.limited.send_buffer.as_s(),
+            app_limited_s: Span::ns(ran.as_ns().saturating_sub(result.limited.busy.as_ns())).as_s(),
         };
-        let fresh = self.samples.iter().filter(|sample| sample.is_fresh());
-        let mut rtt_ms: Vec<_> = fresh.map(Sampled::rtt_ms).collect();
-        let mut sampled_rtt_ms: Vec<_> = self.samples.iter().map(Sampled::rtt_ms).collect();
+        let fresh = self.samples.iter().filter(|sample| sample.is_fresh);
+        let mut rtt_ms: Vec<_> = fresh.map(|sample| sample.rtt_ms()).collect();
+        let mut sampled_rtt_ms: Vec<_> = self.samples.iter().map(|s| s.rtt_ms()).collect();
         let mut cwnd: Vec<_> = self
             .samples
             .iter()
@@ -244,12 +217,12 @@ impl FlowMeter {
             id,
             cc,
             goodput_mbit: mbit(
-                self.received.unwrap_or(counted.delivered),
+                result.received.unwrap_or(counted.delivered),
                 self.end.since(self.warmup),
             ),
             active_goodput_mbit: mbit(counted.acked, active),
             active_s: active.as_s(),
-            retransmits: self.info.retransmits,
+            retransmits: whole.retransmits,
             retransmit_rate: whole.retransmit_rate(),
             summary_retransmits: counted.retransmits,
             summary_retransmit_rate: counted.retransmit_rate(),
@@ -257,13 +230,13 @@ impl FlowMeter {
             rtt_ms: Quantiles::of(&mut rtt_ms),
             sampled_rtt_ms: Quantiles::of(&mut sampled_rtt_ms),
             cwnd_packets: Spread::of(&mut cwnd),
-            fct_s: self.fct.map_or(f64::NAN, Span::as_s),
-            timed_out_s: self.timed_out.map(|at| at.as_us() as f64 / 1e6),
+            fct_s: result.fct.map_or(f64::NAN, Span::as_s),
+            timed_out_s: result.timed_out.map(|at| at.as_us() as f64 / 1e6),
             limits,
             route: Vec::new(),
             route_back: Vec::new(),
             workload: None,
-            series: self.series,
+            series: self.series.points(),
         }
     }
 }

@@ -44,6 +44,7 @@
 //! | `serialize` | [`Samples`] as bytes, from one process to another |
 //! | `delays` | [`DelaySamples`]: distributions of delays, for charts |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
+//! | `history` | samples and series of a flow, in few bytes |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine reports events to them |
 //! | `path` | [`PathMetrics`]: the path's limits, for comparison with metrics |
 //! | `samples` | [`Samples`]: columns over time |
@@ -58,6 +59,7 @@ mod agreement;
 mod delays;
 mod engine_comparison;
 mod histogram;
+mod history;
 mod meters;
 mod packet_events;
 mod path;

@@ -23,7 +23,8 @@ pub struct Prr {
     pub prior_cwnd: u32,
     delivered: u32,
     out: u32,
-    kernel: Kernel,
+    /// [`Rule::PrrCatchesUp`].
+    catches_up: bool,
 }
 
 impl Prr {
@@ -33,7 +34,7 @@ impl Prr {
             prior_cwnd: cwnd,
             delivered: 0,
             out: 0,
-            kernel,
+            catches_up: kernel.follows(Rule::PrrCatchesUp),
         }
     }
     /// Counts packets that are sent during the reduction.
@@ -59,7 +60,7 @@ impl Prr {
             let due = (u64::from(ssthresh) * u64::from(self.delivered))
                 .div_ceil(u64::from(self.prior_cwnd));
             due as i64 - out
-        } else if !safe && !self.kernel.follows(Rule::PrrCatchesUp) {
+        } else if !safe && !self.catches_up {
             i64::from(delivered).min(room)
         } else {
             (i64::from(self.delivered) - out)

@@ -18,22 +18,22 @@ use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Scoreboard};
 use crate::kernel::{Kernel, Rule};
 
 /// Recoveries without DSACK after which the reordering window returns to one step.
-const PERSIST: u32 = 16;
-const MAX_STEPS: u32 = 255;
+const PERSIST: u8 = 16;
 /// The minimum reordering window before [`Rule::RackSubsumesDupacks`].
 const OLD_LEAST_US: u64 = 1_000;
 
 /// RACK's state.
 #[derive(Clone, Debug)]
 pub struct Rack {
-    kernel: Kernel,
+    /// Whether RACK replaces the count of duplicates ([`Rule::RackSubsumesDupacks`]).
+    subsumes_dupacks: bool,
     sent_us: u64,
     end: u64,
     rtt_us: u64,
     /// Whether the arrival of any segment was recorded since the last detection of losses.
     pub advanced: bool,
-    steps: u32,
-    persist: u32,
+    steps: u8,
+    persist: u8,
     /// Whether a DSACK has arrived that will widen the reordering window.
     pub dsack_seen: bool,
     last_delivered: u64,
@@ -51,7 +51,7 @@ impl Rack {
     /// The state of a host of this release.
     pub fn new(kernel: Kernel) -> Rack {
         Rack {
-            kernel,
+            subsumes_dupacks: kernel.follows(Rule::RackSubsumesDupacks),
             sent_us: 0,
             end: 0,
             rtt_us: 0,
@@ -86,7 +86,7 @@ impl Rack {
         in_recovery: bool,
         reordering: u32,
     ) -> u64 {
-        if !self.kernel.follows(Rule::RackSubsumesDupacks) {
+        if !self.subsumes_dupacks {
             let waits = self.reordering_seen || !in_recovery;
             return rtt
                 .min_us()
@@ -147,7 +147,7 @@ impl Rack {
             self.dsack_seen = false;
         }
         if self.dsack_seen {
-            self.steps = (self.steps + 1).min(MAX_STEPS);
+            self.steps = self.steps.saturating_add(1);
             self.dsack_seen = false;
             self.last_delivered = delivered;
             self.persist = PERSIST;

@@ -34,8 +34,8 @@ pub struct Rtt {
     /// The variance is renewed when this sequence number is acknowledged.
     round_end: u64,
     min: WindowedMin,
-    window_ticks: u64,
-    min_rto_us: u64,
+    hz: u32,
+    min_rto_us: u32,
     /// The latest sample, µs.
     pub latest_us: u64,
 }
@@ -50,13 +50,13 @@ impl Rtt {
             rttvar4: 0,
             round_end: 0,
             min: WindowedMin::default(),
-            window_ticks: MIN_RTT_WINDOW_TICKS_S * u64::from(hz),
-            min_rto_us: RTO_MIN_US,
+            hz,
+            min_rto_us: RTO_MIN_US as u32,
             latest_us: 0,
         }
     }
     /// Returns the estimator with this minimum of the variance part of a timeout, µs.
-    pub fn with_min_rto(self, us: u64) -> Rtt {
+    pub fn with_min_rto(self, us: u32) -> Rtt {
         Rtt {
             min_rto_us: us,
             ..self
@@ -70,7 +70,7 @@ impl Rtt {
         if self.srtt8 == 0 {
             self.srtt8 = (m as u64) << 3;
             self.mdev4 = (m as u64) << 1;
-            self.rttvar4 = self.mdev4.max(self.min_rto_us);
+            self.rttvar4 = self.mdev4.max(u64::from(self.min_rto_us));
             self.mdev_max4 = self.rttvar4;
             self.round_end = nxt;
             return;
@@ -95,13 +95,14 @@ impl Rtt {
                 self.rttvar4 -= (self.rttvar4 - self.mdev_max4) >> 2;
             }
             self.round_end = nxt;
-            self.mdev_max4 = self.min_rto_us;
+            self.mdev_max4 = u64::from(self.min_rto_us);
         }
     }
     /// Adds a sample for the minimum, at tick `now`.
     #[inline]
     pub fn sample_min(&mut self, us: u64, now: u64) {
-        self.min.update(us.max(1), now, self.window_ticks);
+        let window_ticks = MIN_RTT_WINDOW_TICKS_S * u64::from(self.hz);
+        self.min.update(us.max(1), now, window_ticks);
     }
     /// The smoothed RTT scaled by 8, µs; 0 before the first sample.
     pub fn srtt8_us(&self) -> u64 {

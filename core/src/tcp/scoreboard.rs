@@ -13,6 +13,7 @@
 
 use crate::prefetch::record;
 use crate::transport::TcpOptions;
+use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -131,7 +132,7 @@ pub struct Untouched<'a> {
 /// The scoreboard of one connection.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
-    ring: Vec<Seg>,
+    ring: Box<[Seg]>,
     head: u64,
     tail: u64,
     oldest: u64,
@@ -153,7 +154,7 @@ pub struct Scoreboard {
     /// `mark_lost_by_count` has handled every segment below.
     counted: u64,
     /// Segments marked lost that were not reported yet; `None` if losses are not reported.
-    found_lost: Option<Vec<u64>>,
+    found_lost: Option<Box<Vec<u64>>>,
     /// Records visited so far.
     #[cfg(test)]
     looks: core::cell::Cell<u64>,
@@ -163,7 +164,7 @@ impl Default for Scoreboard {
     /// No segment in flight, the stream at 0.
     fn default() -> Scoreboard {
         Scoreboard {
-            ring: Vec::new(),
+            ring: Box::default(),
             head: 0,
             tail: 0,
             oldest: NIL,
@@ -335,7 +336,7 @@ impl Scoreboard {
         for i in self.head..self.tail {
             ring[i as usize & (size - 1)] = *self.at(i);
         }
-        self.ring = ring;
+        self.ring = ring.into_boxed_slice();
     }
 
     fn link_newest(&mut self, i: u64) {
@@ -639,12 +640,12 @@ impl Scoreboard {
     }
     /// From now on, records the segments that are marked lost.
     pub fn watch_losses(&mut self) {
-        self.found_lost = Some(Vec::new());
+        self.found_lost = Some(Box::default());
     }
     /// Takes the numbers of the segments marked lost since the last call, in order of marking.
     pub fn take_found_lost(&mut self) -> Vec<u64> {
         self.found_lost
-            .as_mut()
+            .as_deref_mut()
             .map(core::mem::take)
             .unwrap_or_default()
     }

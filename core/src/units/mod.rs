@@ -20,6 +20,35 @@ pub struct Time(u64);
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Span(u64);
 
+/// A time that may be absent, in the space of a [`Time`]. An absent time is [`Time::MAX`].
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct MaybeTime(Time);
+
+impl MaybeTime {
+    /// The absent time.
+    pub const NONE: MaybeTime = MaybeTime(Time::MAX);
+    /// The time `at`.
+    pub const fn at(at: Time) -> MaybeTime {
+        MaybeTime(at)
+    }
+    /// Returns the time as an option.
+    pub fn get(self) -> Option<Time> {
+        (self.0 != Time::MAX).then_some(self.0)
+    }
+    /// Returns the time, or [`Time::MAX`].
+    pub const fn or_max(self) -> Time {
+        self.0
+    }
+    /// Returns whether there is a time and it is not after `now`.
+    pub fn is_due(self, now: Time) -> bool {
+        self.0 <= now
+    }
+    /// Returns whether there is no time.
+    pub fn is_none(self) -> bool {
+        self.0 == Time::MAX
+    }
+}
+
 /// A number of bytes.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Bytes(u64);

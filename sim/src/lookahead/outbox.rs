@@ -27,6 +27,8 @@ pub(crate) struct Outbox {
     /// The bursts in sorted order.
     sorted: Vec<Burst>,
     slots: Vec<u32>,
+    /// Maximum number of packets in the last windows.
+    recent: usize,
 }
 
 /// Packets sent by one event, as one integer for sorting. The integer has four parts of 32 bits.
@@ -34,6 +36,11 @@ pub(crate) struct Outbox {
 /// packet's index, and the number of packets.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Burst(u128);
+
+/// Number of windows after which a large window is mostly forgotten.
+const RECENT_WINDOWS: usize = 64;
+/// An outbox for fewer packets never shrinks.
+const LEAST_CAPACITY: usize = 256;
 
 /// Largest number of bursts in a slot with which insertion sort is used.
 const CROWDED: u32 = 32;
@@ -99,10 +106,24 @@ impl Outbox {
                 &self.packets[first..first + number],
             );
         }
+        self.shrink();
         self.bursts.clear();
         self.sorted.clear();
         self.packets.clear();
         self.sent = false;
+    }
+    /// Frees most of the memory that only a much earlier window needed, such as the start of all
+    /// flows.
+    fn shrink(&mut self) {
+        let forgotten = self.recent / RECENT_WINDOWS;
+        self.recent = self.packets.len().max(self.recent - forgotten);
+        if self.packets.capacity() > 4 * self.recent.max(LEAST_CAPACITY) {
+            self.packets.shrink_to(2 * self.recent);
+            for bursts in [&mut self.bursts, &mut self.sorted] {
+                bursts.shrink_to(2 * self.recent);
+            }
+            self.slots.shrink_to(2 * self.recent);
+        }
     }
     /// Sorts the bursts: first into about as many slots of time as there are bursts, then by
     /// insertion.

@@ -6,7 +6,9 @@ use crate::application::Applications;
 use crate::datapath::{Datapath, Probe};
 use crate::device::Devices;
 use crate::error::SimError;
-use crate::flow::{Driver, Flow, MEASURE, RESTART, START, STOP, TIMERS_PER_FLOW, shared};
+use crate::flow::{
+    Driver, Flow, MEASURE, NOT_MEASURED, RESTART, START, STOP, TIMERS_PER_FLOW, shared,
+};
 use crate::lookahead::Lookahead;
 use crate::network::SimNetwork;
 use crate::observer::{Observer, Packets};
@@ -169,7 +171,7 @@ fn flow(
         restarts: spec.restart.is_some(),
         driver: Driver::Tcp,
         receiver,
-        received_before: None,
+        received_before: NOT_MEASURED,
         meter: Box::new(FlowMeter::new(warmup, Time::ZERO + scenario.duration)),
     }
 }

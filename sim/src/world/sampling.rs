@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::application::Applications;
-use crate::flow::{Driver, Flow, TIMERS_PER_FLOW};
+use crate::flow::{Driver, Flow, NOT_MEASURED, TIMERS_PER_FLOW};
 use crate::transport::Transports;
 use narrows_core::metrics::SERIES_INTERVAL;
 use narrows_core::tcp::Info;
@@ -76,8 +76,11 @@ impl World {
             flow.meter.ended(end, &info);
             if flow.driver == Driver::Tcp {
                 let before = flow.received_before;
-                flow.meter
-                    .received(before.map_or(0, |before| flow.receiver.received_bytes() - before));
+                flow.meter.received(if before == NOT_MEASURED {
+                    0
+                } else {
+                    flow.receiver.received_bytes() - before
+                });
             }
             flow.sender.stop();
             if let Driver::Transport(number) = flow.driver {

@@ -30,11 +30,13 @@
 //! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`,
 //! `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
 
-use crate::kernel::{Kernel, Rule};
+#[cfg(doc)]
+use crate::kernel::Rule;
+use crate::kernel::rules_of_component;
 use crate::tcp::rtt::RTO_MIN_US;
 use crate::tcp::{Config, DELAYED_ACK_MAX};
 use crate::transport::Jiffies;
-use crate::units::{Span, Time};
+use crate::units::{MaybeTime, Span, Time};
 
 /// Maximum number of quick ACKs granted at the start and after a duplicate.
 pub(super) const MAX_QUICK: u32 = 16;
@@ -59,9 +61,22 @@ pub(super) enum Due {
     Compressed,
 }
 
+rules_of_component! {
+    ack_on_hole_repair: AckOnHoleRepair,
+    sack_compression: SackCompression,
+    sack_compression_third: SackCompressionThird,
+    sack_compression_slack: SackCompressionSlack,
+    compressed_ack_stamp: CompressedAckStamp,
+}
+
+/// `us` in ticks, at most `u32::MAX`.
+fn ticks_of(ticks: Jiffies, us: u64) -> u32 {
+    u32::try_from(ticks.from_us(us)).unwrap_or(u32::MAX)
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Acks {
-    kernel: Kernel,
+    rules: Rules,
     /// The acknowledgement number of the last ACK.
     pub acked: u64,
     /// Number of quick ACKs left.
@@ -79,22 +94,22 @@ pub(super) struct Acks {
     pub now: bool,
     /// Number of compressed duplicate ACKs.
     pub compressed: u32,
-    ato: u64,
-    ato_min: u64,
-    delay_max: u64,
+    ato: u32,
+    ato_min: u32,
+    delay_max: u32,
     /// The longest delay, in ticks: one tick less than the host's minimum RTO, unless that is
-    /// 200 ms, and at most the host's maximum. `u64::MAX` without either.
-    delay_most: u64,
+    /// 200 ms, and at most the host's maximum. `u32::MAX` without either.
+    delay_most: u32,
     /// Whether all ACKs are quick.
     always_quick: bool,
     last_data: u64,
     /// The delayed-ACK timer: its expiry as a tick, and the time when it fires. The timer keeps
     /// running when its ACK leaves for another reason; if ACKs are then held back by compression,
     /// the timer releases them.
-    delayed: Option<(u64, Time)>,
+    delayed: (u64, MaybeTime),
     /// Whether an ACK still waits for the delayed-ACK timer.
     delayed_owed: bool,
-    compress_timer: Option<Time>,
+    compress_timer: MaybeTime,
     duplicates: u32,
     duplicates_of: u64,
 }
@@ -102,17 +117,17 @@ pub(super) struct Acks {
 impl Acks {
     /// The state for a host with this configuration.
     pub fn new(cfg: &Config, ticks: Jiffies) -> Acks {
-        let hz = u64::from(cfg.hz);
+        let hz = cfg.hz;
         let below_rto = match u64::from(cfg.rto_min_us) {
-            RTO_MIN_US => u64::MAX,
-            us => ticks.from_us(us).max(2) - 1,
+            RTO_MIN_US => u32::MAX,
+            us => ticks_of(ticks, us).max(2) - 1,
         };
         let most = match cfg.delayed_ack_max {
-            DELAYED_ACK_MAX => u64::MAX,
-            most => ticks.from_us(most.as_us()),
+            DELAYED_ACK_MAX => u32::MAX,
+            most => ticks_of(ticks, most.as_us()),
         };
         Acks {
-            kernel: cfg.kernel,
+            rules: Rules::of(cfg.kernel),
             acked: 0,
             quick: 0,
             scheduled: false,
@@ -127,9 +142,9 @@ impl Acks {
             delay_most: below_rto.min(most),
             always_quick: cfg.quick_ack,
             last_data: 0,
-            delayed: None,
+            delayed: (0, MaybeTime::NONE),
             delayed_owed: false,
-            compress_timer: None,
+            compress_timer: MaybeTime::NONE,
             duplicates: 0,
             duplicates_of: 0,
         }
@@ -147,7 +162,7 @@ impl Acks {
     }
     /// Handles the transmission of own data.
     pub fn own_data(&mut self, tick: u64) {
-        self.dialogue |= tick.saturating_sub(self.last_data) < self.ato;
+        self.dialogue |= tick.saturating_sub(self.last_data) < u64::from(self.ato);
     }
 
     /// Handles data that arrived in order: the delay follows the gap since the last data. `quick`
@@ -169,10 +184,10 @@ impl Acks {
             self.ato = self.ato_min;
         } else {
             let gap = tick.saturating_sub(self.last_data);
-            if gap <= self.ato_min / 2 {
+            if gap <= u64::from(self.ato_min / 2) {
                 self.ato = self.ato / 2 + self.ato_min / 2;
-            } else if gap < self.ato {
-                self.ato = (self.ato / 2 + gap).min(rto());
+            } else if gap < u64::from(self.ato) {
+                self.ato = (u64::from(self.ato / 2) + gap).min(rto()) as u32;
             } else if gap > rto() {
                 self.quick = self.quick.max(quick());
             }
@@ -194,13 +209,13 @@ impl Acks {
 
     /// The last hole was filled: with [`Rule::AckOnHoleRepair`], the ACK must leave at once.
     pub fn whole(&mut self) {
-        self.now |= self.kernel.follows(Rule::AckOnHoleRepair);
+        self.now |= self.rules.ack_on_hole_repair;
     }
 
     /// Handles a segment beyond a hole. Returns whether its ACK leaves now; otherwise the
     /// compressed ACK leaves by its timer.
     pub fn compress(&mut self, now: Time, nxt: u64, rtt_us: u64) -> bool {
-        if self.compressed >= COMPRESS_MOST || !self.kernel.follows(Rule::SackCompression) {
+        if self.compressed >= COMPRESS_MOST || !self.rules.sack_compression {
             return true;
         }
         if self.duplicates_of != nxt {
@@ -213,18 +228,18 @@ impl Acks {
         }
         self.compressed += 1;
         if self.compress_timer.is_none() {
-            let percent = if self.kernel.follows(Rule::SackCompressionThird) {
+            let percent = if self.rules.sack_compression_third {
                 COMPRESS_PERCENT
             } else {
                 COMPRESS_PERCENT_BEFORE
             };
-            let slack = if self.kernel.follows(Rule::SackCompressionSlack) {
+            let slack = if self.rules.sack_compression_slack {
                 COMPRESS_SLACK_NS
             } else {
                 COMPRESS_SLACK_NS_BEFORE
             };
             let delay = COMPRESS_NS.min(rtt_us * 10 * percent);
-            self.compress_timer = Some(now + Span::ns(delay + slack));
+            self.compress_timer = MaybeTime::at(now + Span::ns(delay + slack));
         }
         false
     }
@@ -232,7 +247,7 @@ impl Acks {
     /// Returns whether the timestamp of a compressed ACK is the time when it leaves; otherwise, it
     /// is the time of the last arrival.
     pub fn stamps_compressed(&self) -> bool {
-        self.kernel.follows(Rule::CompressedAckStamp)
+        self.rules.compressed_ack_stamp
     }
 
     /// Sets the delayed-ACK timer. Returns whether the timer would fire so soon that the ACK should
@@ -247,21 +262,22 @@ impl Acks {
                 self.delay_max * 5 / 2
             };
             if rtt_us > 0 {
-                most = most.min(ticks.from_us(rtt_us).max(self.ato_min));
+                most = most.min(ticks_of(ticks, rtt_us).max(self.ato_min));
             }
             ato = ato.min(most);
         }
         ato = ato.min(self.delay_max).min(self.delay_most);
         let tick = ticks.at(now);
-        let mut expires = tick + ato;
-        if let Some((earlier, _)) = self.delayed.filter(|_| self.delayed_owed) {
-            if earlier <= tick + ato / 4 {
+        let mut expires = tick + u64::from(ato);
+        let (earlier, fires) = self.delayed;
+        if self.delayed_owed && !fires.is_none() {
+            if earlier <= tick + u64::from(ato / 4) {
                 return true;
             }
             expires = expires.min(earlier);
         }
-        if self.delayed.is_none_or(|(e, _)| e != expires) {
-            self.delayed = Some((expires, ticks.fires(tick, expires)));
+        if fires.is_none() || earlier != expires {
+            self.delayed = (expires, MaybeTime::at(ticks.fires(tick, expires)));
         }
         self.delayed_owed = true;
         false
@@ -275,12 +291,12 @@ impl Acks {
     /// Returns the reason for which an ACK is due by now, if there is one.
     pub fn timer_fired(&mut self, now: Time, rto: u64) -> Option<Due> {
         let mut due = None;
-        if self.compress_timer.is_some_and(|t| t <= now) {
-            self.compress_timer = None;
+        if self.compress_timer.is_due(now) {
+            self.compress_timer = MaybeTime::NONE;
             due = (self.compressed > 0).then_some(Due::Compressed);
         }
-        if self.delayed.is_some_and(|(_, t)| t <= now) {
-            self.delayed = None;
+        if self.delayed.1.is_due(now) {
+            self.delayed.1 = MaybeTime::NONE;
             if self.compressed > 0 {
                 due = Some(Due::Delayed);
             } else if self.delayed_owed && self.scheduled {
@@ -289,7 +305,7 @@ impl Acks {
                 self.ato = if self.dialogue {
                     self.ato_min
                 } else {
-                    (self.ato * 2).min(rto)
+                    (2 * u64::from(self.ato)).min(rto) as u32
                 };
                 self.dialogue = false;
                 due = Some(Due::Delayed);
@@ -298,9 +314,10 @@ impl Acks {
         }
         due
     }
+    /// The time of the next timer; [`Time::MAX`] for none.
     #[inline]
-    pub fn next_wakeup(&self) -> Option<Time> {
-        Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
+    pub fn next_wakeup(&self) -> Time {
+        self.delayed.1.or_max().min(self.compress_timer.or_max())
     }
 
     /// An ACK for less data than `nxt` has left, to report marks; the ACK for all data up to `nxt`
@@ -308,7 +325,7 @@ impl Acks {
     pub fn sent_before(&mut self, nxt: u64) {
         self.acked = nxt;
         self.compressed = 0;
-        self.compress_timer = None;
+        self.compress_timer = MaybeTime::NONE;
     }
 
     /// An ACK up to `nxt` has left.
@@ -330,13 +347,14 @@ impl Acks {
         self.now = false;
         self.delayed_owed = false;
         self.compressed = 0;
-        self.compress_timer = None;
+        self.compress_timer = MaybeTime::NONE;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Kernel;
 
     fn acks(kernel: Kernel) -> Acks {
         let cfg = Config {
@@ -369,9 +387,9 @@ mod tests {
             |acks: &mut Acks, tick| acks.data_arrived(tick, true, false, || MAX_QUICK, || 200);
         arrives(&mut acks, 100);
         assert!(acks.at_once(false) && acks.once_read());
-        acks.own_data(100 + acks.ato);
+        acks.own_data(100 + u64::from(acks.ato));
         assert!(acks.at_once(false), "too late for an answer");
-        acks.own_data(99 + acks.ato);
+        acks.own_data(99 + u64::from(acks.ato));
         assert!(!acks.at_once(false) && !acks.once_read() && acks.at_once(true));
         acks.delay(Time::ZERO + Span::ms(100), Jiffies::new(1000), 30_000);
         assert_eq!(
@@ -400,7 +418,7 @@ mod tests {
         let delay = |kernel, rtt_us| {
             let mut acks = super::tests::acks(kernel);
             while acks.compress(Time::ZERO, 0, rtt_us) {}
-            acks.next_wakeup().unwrap().as_us()
+            acks.next_wakeup().as_us()
         };
         let of = |kernel| [2_000, 40_000].map(|rtt_us| delay(kernel, rtt_us));
         assert_eq!(of(Kernel::published(6, 18)), [200, 1_100]);

@@ -21,7 +21,7 @@ use crate::packet::Feedback;
 use crate::prefetch::{Prefetch, record};
 use crate::rng::Rng;
 use crate::transport::Jiffies;
-use crate::units::{Span, Time};
+use crate::units::{MaybeTime, Span, Time};
 use ack::{Acks, Due};
 use ecn::Heed;
 use sack::Holes;
@@ -83,6 +83,11 @@ impl SynAcks {
     }
 }
 
+const NO_DSACK: Range = Range {
+    start: u64::MAX,
+    end: u64::MAX,
+};
+
 /// A receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -103,7 +108,8 @@ pub struct Receiver {
     sack: bool,
     /// Whether segments have timestamps.
     stamps: bool,
-    dsack: Option<Range>,
+    /// The duplicate data that the next ACK reports, or [`NO_DSACK`].
+    dsack: Range,
     /// The kind of ECN that the receiver accepts.
     ecn: EcnUse,
     marks: ecn::Marks,
@@ -115,7 +121,7 @@ pub struct Receiver {
     reader: Reader,
 
     syn_acks: SynAcks,
-    syn_ack_timer: Option<Time>,
+    syn_ack_timer: MaybeTime,
     /// The longest timeout of a SYN-ACK.
     syn_ack_longest: Span,
     /// Round trip of the handshake, µs; the upper bound of the ACK delay. Zero: not measured.
@@ -140,14 +146,14 @@ impl Receiver {
             window: Window::new(cfg),
             sack: cfg.sack,
             stamps: cfg.timestamps,
-            dsack: None,
+            dsack: NO_DSACK,
             ecn: cfg.ecn,
             marks: ecn::Marks::default(),
             feedback: Feedback::default(),
             unread: None,
             reader: Reader::default(),
             syn_acks: SynAcks::default(),
-            syn_ack_timer: None,
+            syn_ack_timer: MaybeTime::NONE,
             syn_ack_longest: if cfg.kernel.follows(Rule::SynAckRtoMax) {
                 cfg.longest_timeout()
             } else {
@@ -225,7 +231,7 @@ impl Receiver {
             Phase::Listen => return,
             Phase::SynReceived => {
                 self.phase = Phase::Established;
-                self.syn_ack_timer = None;
+                self.syn_ack_timer = MaybeTime::NONE;
                 if seg.seq == 0 && self.stamps {
                     self.ts_recent = self.ts_recent.max(seg.tsval);
                 }
@@ -252,10 +258,10 @@ impl Receiver {
     fn refuse(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if seg.seq < self.nxt {
             let end = (seg.seq + u64::from(seg.len)).min(self.nxt);
-            self.dsack = Some(Range {
+            self.dsack = Range {
                 start: seg.seq,
                 end,
-            });
+            };
             self.acks
                 .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
         }
@@ -292,7 +298,7 @@ impl Receiver {
         }
         if range.end <= self.nxt {
             // A duplicate: report it at once, and send quick ACKs for a while.
-            self.dsack = Some(range);
+            self.dsack = range;
             self.acks
                 .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
             self.acks.schedule();
@@ -443,7 +449,7 @@ impl Receiver {
         let waiting = self.holes.truesize;
         let duplicate = self.holes.arrive(range);
         if duplicate {
-            self.dsack = Some(range);
+            self.dsack = range;
         }
         let place = self.holes.place_of_block(range);
         if self.holes.is_unexpected(place) && self.acks.compressed > 0 {
@@ -520,8 +526,8 @@ impl Receiver {
 
     /// Handles the time that `next_wakeup` returned (an early call has no effect).
     pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
-        if self.syn_ack_timer.is_some_and(|t| t <= now) {
-            self.syn_ack_timer = None;
+        if self.syn_ack_timer.is_due(now) {
+            self.syn_ack_timer = MaybeTime::NONE;
             if self.phase == Phase::SynReceived && self.syn_acks.timeouts < SYN_ACK_RETRIES {
                 self.syn_acks.timeouts += 1;
                 self.syn_acks.repeats += 1;
@@ -540,7 +546,7 @@ impl Receiver {
     /// Returns when `on_timer` must be called.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        Time::earlier(self.syn_ack_timer, self.acks.next_wakeup())
+        MaybeTime::at(self.syn_ack_timer.or_max().min(self.acks.next_wakeup())).get()
     }
 
     fn send_syn_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
@@ -549,7 +555,7 @@ impl Receiver {
         let wait = self
             .ticks
             .from_us(doubled.min(self.syn_ack_longest.as_us()));
-        self.syn_ack_timer = Some(self.ticks.fires(tick, tick + wait));
+        self.syn_ack_timer = MaybeTime::at(self.ticks.fires(tick, tick + wait));
         wire(AckSegment {
             syn: true,
             window: self.window.offered(),
@@ -582,13 +588,9 @@ impl Receiver {
         let mut sacks = [Range::default(); MAX_SACKS];
         let mut n = 0;
         if self.sack {
-            for block in self
-                .dsack
-                .take()
-                .into_iter()
-                .chain(self.holes.blocks())
-                .take(MAX_SACKS)
-            {
+            let dsack = core::mem::replace(&mut self.dsack, NO_DSACK);
+            let dsack = (dsack != NO_DSACK).then_some(dsack);
+            for block in dsack.into_iter().chain(self.holes.blocks()).take(MAX_SACKS) {
                 sacks[n] = block;
                 n += 1;
             }
@@ -737,7 +739,7 @@ mod tests {
                 };
                 receiver.on_segment(Time::ZERO + Span::ms(ms), &seg, &mut |_| {});
             }
-            let at = receiver.acks.next_wakeup().unwrap();
+            let at = receiver.acks.next_wakeup();
             let mut told = None;
             receiver.on_timer(at, &mut |ack| told = Some(ack.tsval));
             told.unwrap() - crate::tcp::sender::stamp(Time::ZERO + Span::ms(165))

@@ -19,7 +19,7 @@ pub(super) struct Holes {
     /// The kernel memory of the data, in bytes.
     pub truesize: u64,
     blocks: [Range; REMEMBERED],
-    n_blocks: usize,
+    n_blocks: u8,
     /// Payload of a full segment, in bytes.
     mss: u32,
 }
@@ -41,6 +41,10 @@ impl Holes {
             mss,
             ..Holes::default()
         }
+    }
+    #[inline]
+    fn blocks_len(&self) -> usize {
+        usize::from(self.n_blocks)
     }
     /// Payload of a full segment, in bytes.
     pub fn mss(&self) -> u32 {
@@ -124,23 +128,23 @@ impl Holes {
             self.n_blocks = 0;
         } else if self.arrived.len() != before || self.n_blocks > 0 {
             let mut kept = 0;
-            for i in 0..self.n_blocks {
+            for i in 0..self.blocks_len() {
                 if self.blocks[i].start > nxt {
                     self.blocks[kept] = self.blocks[i];
                     kept += 1;
                 }
             }
-            self.n_blocks = kept;
+            self.n_blocks = kept as u8;
         }
         nxt
     }
     /// The index of the block that `range` would extend; the number of blocks for a new one.
     pub fn place_of_block(&self, range: Range) -> usize {
-        let blocks = &self.blocks[..self.n_blocks];
+        let blocks = &self.blocks[..self.blocks_len()];
         blocks
             .iter()
             .position(|b| touches(*b, range))
-            .unwrap_or(self.n_blocks)
+            .unwrap_or(self.blocks_len())
     }
     /// Returns whether a pending compressed ACK must be sent before the block with this index comes
     /// to the front.
@@ -149,32 +153,34 @@ impl Holes {
     }
     /// Moves the block with this index, which contains `range`, to the front.
     pub fn report(&mut self, place: usize, range: Range) {
-        let known = place < self.n_blocks;
+        let known = place < self.blocks_len();
         let first = if known {
             union(self.blocks[place], range)
         } else {
             range
         };
         if !known {
-            self.n_blocks = (self.n_blocks + 1).min(REMEMBERED);
+            self.n_blocks = (self.n_blocks + 1).min(REMEMBERED as u8);
         }
-        self.blocks.copy_within(..place.min(self.n_blocks - 1), 1);
+        let mut len = self.blocks_len();
+        self.blocks.copy_within(..place.min(len - 1), 1);
         self.blocks[0] = first;
         // It may now overlap others.
         let mut i = 1;
-        while known && i < self.n_blocks {
+        while known && i < len {
             if touches(self.blocks[0], self.blocks[i]) {
                 self.blocks[0] = union(self.blocks[0], self.blocks[i]);
-                self.blocks.copy_within(i + 1..self.n_blocks, i);
-                self.n_blocks -= 1;
+                self.blocks.copy_within(i + 1..len, i);
+                len -= 1;
             } else {
                 i += 1;
             }
         }
+        self.n_blocks = len as u8;
     }
     #[inline]
     pub fn blocks(&self) -> impl Iterator<Item = Range> + '_ {
-        self.blocks[..self.n_blocks].iter().copied()
+        self.blocks[..self.blocks_len()].iter().copied()
     }
 }
 

@@ -18,10 +18,10 @@
 //! a hole. From 6.16 to 6.17 the term with `g` was absent, too. Source: Linux 7.3
 //! `tcp_rcvbuf_grow`.
 
-use crate::kernel::{Kernel, Rule};
+use crate::kernel::{Rule, rules_of_component};
 use crate::tcp::Config;
 use crate::tcp::wire::{Range, Segment};
-use crate::units::Time;
+use crate::units::{MaybeTime, Time};
 
 /// Kernel memory beside the payload of one packet, bytes (measured on Linux 6.12: 2344 B for 1448 B
 /// of payload).
@@ -36,7 +36,7 @@ const GROW_LEAST: u32 = 128;
 /// Shares are in units of 1/256.
 const SHARE_BITS: u32 = 8;
 /// The share before any segment has shown its overhead.
-const SHARE_DEFAULT: u64 = 128;
+const SHARE_DEFAULT: u16 = 128;
 /// Before 6.6, the buffer is resized with this memory beside the payload of a packet, in bytes. It
 /// is raised in steps until half of the memory is at least the segment (`tcp_rcv_space_adjust`).
 const MEMORY_BEFORE: u64 = 896;
@@ -67,19 +67,32 @@ pub(super) fn truesize_of(run: Range, mss: u32) -> u64 {
     bytes + segments.div_ceil(MERGED) * OVERHEAD
 }
 
+rules_of_component! {
+    receive_window_share: ReceiveWindowShare,
+    short_segments_open: ShortSegmentsOpen,
+    receiver_rtt_non_zero: ReceiverRttNonZero,
+    receiver_rtt_minimum: ReceiverRttMinimum,
+    receiver_rtt_when_read: ReceiverRttWhenRead,
+    receive_queue_awareness: ReceiveQueueAwareness,
+    receive_buffer_by_window: ReceiveBufferByWindow,
+    receive_buffer_low_rtt: ReceiveBufferLowRtt,
+    receive_buffer_smooth_growth: ReceiveBufferSmoothGrowth,
+    receive_buffer_slow_start: ReceiveBufferSlowStart,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    kernel: Kernel,
+    rules: Rules,
     buffer: u64,
     buffer_max: u64,
-    share: u64,
+    share: u16,
     /// Maximum window for the present buffer, in bytes (`window_clamp`).
     clamp: u64,
     /// The window that growth has reached, if memory permits, in bytes (`rcv_ssthresh`).
     threshold: u64,
     /// The window of the last ACK, counted from its acknowledgement number.
     window: u64,
-    scale: u32,
+    scale: u8,
     segment: u32,
     /// Payload of the largest segment that may arrive, bytes (`advmss`).
     mss: u32,
@@ -91,7 +104,8 @@ pub(super) struct Window {
     round_time: Time,
     rtt8_us: u64,
     last_tsecr: u32,
-    by_window: Option<(u64, Time)>,
+    /// The end of the window that is measured, and the time at which it began to arrive.
+    by_window: (u64, MaybeTime),
 }
 
 impl Window {
@@ -106,15 +120,15 @@ impl Window {
         };
         let first = (buffer / 2 / mss * mss).min(most);
         Window {
-            kernel: cfg.kernel,
+            rules: Rules::of(cfg.kernel),
             buffer,
             buffer_max: cfg.rmem_max.get().max(buffer),
             share: SHARE_DEFAULT,
-            clamp: (buffer * SHARE_DEFAULT) >> SHARE_BITS,
+            clamp: (buffer * u64::from(SHARE_DEFAULT)) >> SHARE_BITS,
             // One segment of the buffer's share stays in reserve.
-            threshold: ((buffer * SHARE_DEFAULT) >> SHARE_BITS).saturating_sub(mss),
+            threshold: ((buffer * u64::from(SHARE_DEFAULT)) >> SHARE_BITS).saturating_sub(mss),
             window: first,
-            scale: space.ilog2().saturating_sub(15).min(MAX_SCALE),
+            scale: space.ilog2().saturating_sub(15).min(MAX_SCALE) as u8,
             segment: MSS_GUESS.min(cfg.announced()),
             mss: cfg.announced(),
             queued: 0,
@@ -123,7 +137,7 @@ impl Window {
             round_time: Time::ZERO,
             rtt8_us: 0,
             last_tsecr: 0,
-            by_window: None,
+            by_window: (0, MaybeTime::NONE),
         }
     }
     pub fn established(&mut self, now: Time, nxt: u64) {
@@ -149,7 +163,7 @@ impl Window {
             .min(most)
     }
     fn share_of(&self, bytes: u64) -> u64 {
-        (bytes * self.share) >> SHARE_BITS
+        (bytes * u64::from(self.share)) >> SHARE_BITS
     }
 
     /// A longer segment than before shows the overhead of this sender's packets.
@@ -157,8 +171,8 @@ impl Window {
     pub fn measure_segment(&mut self, len: u32) {
         if len.min(self.mss) > self.segment {
             self.segment = len.min(self.mss);
-            if self.kernel.follows(Rule::ReceiveWindowShare) {
-                self.share = ((u64::from(len) << SHARE_BITS) / truesize(len)).max(1);
+            if self.rules.receive_window_share {
+                self.share = ((u64::from(len) << SHARE_BITS) / truesize(len)).max(1) as u16;
                 self.clamp = self.share_of(self.buffer);
             }
         }
@@ -178,7 +192,7 @@ impl Window {
         // A packet whose memory exceeds its payload's share of the window opens less, until both
         // fit.
         let mut step = 2 * u64::from(self.mss);
-        let free_of_overhead = merges && self.kernel.follows(Rule::ShortSegmentsOpen);
+        let free_of_overhead = merges && self.rules.short_segments_open;
         if !free_of_overhead && self.share_of(truesize(len)) > u64::from(len) {
             step = self.step_for_heavy(len);
             if step == 0 {
@@ -269,14 +283,14 @@ impl Window {
         }
         self.last_tsecr = seg.tsecr;
         let ms = u64::from(crate::tcp::sender::stamp(now).saturating_sub(seg.tsecr));
-        if ms == 0 && self.kernel.follows(Rule::ReceiverRttNonZero) {
+        if ms == 0 && self.rules.receiver_rtt_non_zero {
             return;
         }
         let us = ms.max(1) * 1000;
-        let lower = us << 3 < self.rtt8_us && self.kernel.follows(Rule::ReceiverRttMinimum);
+        let lower = us << 3 < self.rtt8_us && self.rules.receiver_rtt_minimum;
         if self.rtt8_us == 0 || lower {
             self.rtt8_us = us << 3;
-        } else if !(waits && self.kernel.follows(Rule::ReceiverRttWhenRead)) {
+        } else if !(waits && self.rules.receiver_rtt_when_read) {
             self.rtt8_us = self.rtt8_us - (self.rtt8_us >> 3) + us;
         }
     }
@@ -284,7 +298,8 @@ impl Window {
     /// keeps the minimum.
     #[inline]
     pub fn measure_rtt_by_window(&mut self, now: Time, nxt: u64) {
-        if let Some((until, since)) = self.by_window {
+        let (until, since) = self.by_window;
+        if let Some(since) = since.get() {
             if nxt < until {
                 return;
             }
@@ -293,7 +308,7 @@ impl Window {
                 self.rtt8_us = us << 3;
             }
         }
-        self.by_window = Some((nxt + self.window, now));
+        self.by_window = (nxt + self.window, MaybeTime::at(now));
     }
 
     /// The application has read everything below `read`; data up to `nxt` has arrived in order, and
@@ -307,7 +322,7 @@ impl Window {
     }
     fn end_round(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
         let mut bytes = read - self.round_start;
-        if self.kernel.follows(Rule::ReceiveQueueAwareness) {
+        if self.rules.receive_queue_awareness {
             bytes = bytes.saturating_sub(nxt - read);
         }
         if bytes > self.round_bytes {
@@ -319,13 +334,13 @@ impl Window {
     /// Data behind a hole reaches `span` bytes beyond the next expected byte. With
     /// [`Rule::ReceiveBufferByWindow`], the buffer grows to hold these bytes, too.
     pub fn holds_back(&mut self, span: u64) {
-        if self.kernel.follows(Rule::ReceiveBufferByWindow) {
+        if self.rules.receive_buffer_by_window {
             self.resize(self.round_bytes, span);
         }
     }
     /// Enlarges the buffer for `bytes` read in a round trip and `span` bytes of out-of-order data.
     fn resize(&mut self, bytes: u64, span: u64) {
-        let by_window = self.kernel.follows(Rule::ReceiveBufferByWindow);
+        let by_window = self.rules.receive_buffer_by_window;
         let cushion = if by_window {
             0
         } else {
@@ -336,16 +351,15 @@ impl Window {
         let more = bytes.saturating_sub(self.round_bytes);
         let share =
             |part: u64, of: u64| (u128::from(window) * u128::from(part) / u128::from(of)) as u64;
-        let growth = if self.kernel.follows(Rule::ReceiveBufferLowRtt) && self.rtt_us() < LOW_RTT_US
-        {
+        let growth = if self.rules.receive_buffer_low_rtt && self.rtt_us() < LOW_RTT_US {
             share(self.rtt_us(), LOW_RTT_US)
-        } else if !self.kernel.follows(Rule::ReceiveBufferSmoothGrowth) {
+        } else if !self.rules.receive_buffer_smooth_growth {
             match 4 * more {
                 more if more >= 2 * before => window,
                 more if more >= before => window / 2,
                 _ => 0,
             }
-        } else if !by_window || self.kernel.follows(Rule::ReceiveBufferSlowStart) {
+        } else if !by_window || self.rules.receive_buffer_slow_start {
             share(more, before).saturating_mul(2)
         } else {
             0
@@ -363,7 +377,7 @@ impl Window {
     }
     /// The size of a buffer that has room for `window` bytes of payload.
     fn memory_for(&self, window: u64) -> u128 {
-        if self.kernel.follows(Rule::ReceiveWindowShare) {
+        if self.rules.receive_window_share {
             return (u128::from(window) << SHARE_BITS) / u128::from(self.share);
         }
         let mss = u64::from(self.mss);
@@ -378,7 +392,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::LINUX_7_3;
+    use crate::kernel::{Kernel, LINUX_7_3};
     use crate::tcp::MSS;
     use crate::units::{Bytes, Span};
 

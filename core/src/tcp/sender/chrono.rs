@@ -26,15 +26,17 @@ pub(super) enum Limit {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chrono {
     state: Limit,
-    since: u64,
+    /// Ticks, which 32 bits hold for 49 days.
+    since: u32,
     /// Ticks of the states busy, peer's window and send buffer.
-    ticks: [u64; 3],
+    ticks: [u32; 3],
 }
 
 impl Chrono {
     fn set(&mut self, tick: u64, state: Limit) {
+        let tick = tick as u32;
         if self.state > Limit::Idle {
-            self.ticks[self.state as usize - 1] += tick - self.since;
+            self.ticks[self.state as usize - 1] += tick.wrapping_sub(self.since);
         }
         self.state = state;
         self.since = tick;
@@ -64,9 +66,9 @@ impl Sender {
     /// Returns the time of each limit so far.
     pub fn limited(&self, now: Time) -> Limited {
         let mut chrono = self.chrono.clone();
-        chrono.set(self.ticks.at(now).max(chrono.since), Limit::Idle);
+        chrono.set(self.ticks.at(now).max(chrono.since.into()), Limit::Idle);
         let span = |ticks: u64| Span::us(self.ticks.to_us(ticks));
-        let [busy, peer, buffer] = chrono.ticks;
+        let [busy, peer, buffer] = chrono.ticks.map(u64::from);
         Limited {
             busy: span(busy + peer + buffer),
             peer_window: span(peer),

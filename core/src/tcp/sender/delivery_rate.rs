@@ -42,7 +42,8 @@ pub(super) struct Delivered {
     app_limited: u64,
     /// The reported rate: of the last sample not limited by the application, or of a later, faster
     /// one.
-    shown: (u64, u64),
+    shown_packets: u32,
+    shown_us: u64,
     shown_app_limited: bool,
 }
 
@@ -95,9 +96,11 @@ impl Delivered {
             return None;
         }
         let delivered = self.packets - then.delivered;
-        let (shown, shown_us) = self.shown;
-        if !then.app_limited || delivered * shown_us >= shown * interval_us {
-            self.shown = (delivered, interval_us);
+        let shown = u64::from(self.shown_packets);
+        if !then.app_limited || delivered * self.shown_us >= shown * interval_us {
+            // All these packets were in flight together.
+            self.shown_packets = delivered as u32;
+            self.shown_us = interval_us;
             self.shown_app_limited = then.app_limited;
         }
         Some(RateSample {
@@ -110,7 +113,7 @@ impl Delivered {
     /// The delivery rate that TCP_INFO shows, with segments of `mss` bytes, and whether the
     /// application limited it.
     pub fn shown(&self, mss: u32) -> (Option<Rate>, bool) {
-        let (packets, us) = self.shown;
+        let (packets, us) = (u64::from(self.shown_packets), self.shown_us);
         let rate = (us > 0).then(|| Rate::bit(packets * u64::from(mss) * 8_000_000 / us));
         (rate, self.shown_app_limited)
     }

@@ -56,7 +56,7 @@ use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::prefetch::{Prefetch, record};
 use crate::transport::Jiffies;
-use crate::units::{Bytes, Rate, Span, Time};
+use crate::units::{Bytes, MaybeTime, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use chrono::Chrono;
@@ -64,7 +64,7 @@ use delivery_rate::Delivered;
 pub(super) use ecn::FIRST_ACE;
 use output::Push;
 use pacing::Pacer;
-use send_buffer::SendBuffer;
+use send_buffer::{ENDLESS, SendBuffer};
 use small_queue::SmallQueue;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -174,7 +174,7 @@ pub struct Sender {
     syn_sent: Time,
     syn_retransmits: u32,
     /// The time when the connection ended, because nothing was acknowledged for too long.
-    timed_out: Option<Time>,
+    timed_out: MaybeTime,
 
     // whether the congestion window is the limit (RFC 7661 as in Linux)
     cwnd_limited: bool,
@@ -183,7 +183,7 @@ pub struct Sender {
     cwnd_used: u32,
     cwnd_stamp: u64,
     /// Time of the last data, for TSO deferral.
-    last_sent: Option<Time>,
+    last_sent: MaybeTime,
     /// End of the last segment that was not full.
     short_end: u64,
     pacing: Rate,
@@ -209,7 +209,7 @@ impl Sender {
     /// A sender for a transfer of `size` bytes, or without end. Senders of one kind share `cfg`.
     pub fn new(cfg: Arc<Config>, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Jiffies::new(cfg.hz);
-        let rtt = Rtt::new(cfg.hz).with_min_rto(u64::from(cfg.rto_min_us));
+        let rtt = Rtt::new(cfg.hz).with_min_rto(cfg.rto_min_us);
         let pacer = Pacer::new(&cfg, &*cc);
         let records = cc.needs_flight_record();
         let mut board = Scoreboard::default();
@@ -251,13 +251,13 @@ impl Sender {
             window_probes: 0,
             syn_sent: Time::ZERO,
             syn_retransmits: 0,
-            timed_out: None,
+            timed_out: MaybeTime::NONE,
             cwnd_limited: false,
             max_packets_out: 0,
             cwnd_usage_seq: 0,
             cwnd_used: 0,
             cwnd_stamp: 0,
-            last_sent: None,
+            last_sent: MaybeTime::NONE,
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
             pacer,
@@ -310,9 +310,10 @@ impl Sender {
         bytes: Bytes,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
-        let Some(size) = &mut self.send_buffer.size else {
+        let size = &mut self.send_buffer.size;
+        if *size == ENDLESS {
             return;
-        };
+        }
         *size = size.saturating_add(bytes.get());
         if self.phase == Phase::Established {
             self.fill(now, wire);
@@ -389,12 +390,9 @@ impl Sender {
 
     /// Returns when `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let due = Time::earlier(self.timer.map(|t| t.fires), self.send_buffer.woken);
-        if self.pacer.due == Time::MAX {
-            due
-        } else {
-            Time::earlier(due, Some(self.pacer.due))
-        }
+        let timer = self.timer.map_or(Time::MAX, |timer| timer.fires);
+        let due = timer.min(self.send_buffer.woken.or_max());
+        MaybeTime::at(due.min(self.pacer.due)).get()
     }
 
     /// The application pauses: its data still leaves, and it writes no more until
@@ -444,7 +442,7 @@ impl Sender {
     /// The application ends: nothing is sent any more.
     pub fn stop(&mut self) {
         self.phase = Phase::Stopped;
-        self.send_buffer.woken = None;
+        self.send_buffer.woken = MaybeTime::NONE;
         self.pacer.due = Time::MAX;
         self.timer = None;
     }
@@ -452,14 +450,12 @@ impl Sender {
     /// The time when the connection ended, because nothing was acknowledged for too long (Linux:
     /// `ETIMEDOUT`).
     pub fn timed_out(&self) -> Option<Time> {
-        self.timed_out
+        self.timed_out.get()
     }
 
     /// Returns whether every byte of the transfer is acknowledged.
     pub fn finished(&self) -> bool {
-        self.send_buffer
-            .size
-            .is_some_and(|size| self.board.una() >= size)
+        self.board.una() >= self.send_buffer.size
     }
 
     /// The offset of the first byte that the application would write now; `None` if this byte would
@@ -592,7 +588,7 @@ impl Sender {
             self.cfg.iw
         });
         self.send_buffer
-            .expand(self.needs.send_buffer_windows, self.w.cwnd);
+            .expand(&self.cfg, self.needs.send_buffer_windows, self.w.cwnd);
         self.cwnd_stamp = self.ticks.at(now);
         self.delivered.packets = 1;
         self.update_pacing();

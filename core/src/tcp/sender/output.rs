@@ -18,7 +18,7 @@ use crate::tcp::flight::Flight;
 use crate::tcp::scoreboard::{GLUED, PUSHED, Seg};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
-use crate::units::Rate;
+use crate::units::{MaybeTime, Rate};
 
 /// `tcp_tso_rtt_log`: a burst grows by the maximum super-packet, halved for every 2⁹ µs of the
 /// minimum RTT.
@@ -160,7 +160,7 @@ impl Sender {
                 break;
             }
             sent += segments;
-            self.last_sent = Some(now);
+            self.last_sent = MaybeTime::at(now);
             if push != Push::All {
                 break;
             }
@@ -231,6 +231,7 @@ impl Sender {
             now.as_ns() > self.pacer.wstamp.as_ns() + DEFER_NS
         } else {
             self.last_sent
+                .get()
                 .is_none_or(|sent| self.ticks.at(now) > self.ticks.at(sent))
         };
         if silent {
@@ -354,7 +355,7 @@ impl Sender {
     fn begin_burst(&mut self, now: Time) -> u64 {
         if self.board.in_flight() == 0 {
             let mut ev = Sent::at(now);
-            ev.last_sent = self.last_sent;
+            ev.last_sent = self.last_sent.get();
             ev.app_limited = self.delivered.app_limited();
             ev.nxt = self.board.nxt();
             ev.totals = self.totals();
@@ -448,7 +449,7 @@ impl Sender {
             self.lies_below(self.pacer.bytes());
             self.pacer.end(now, self.pacing);
         }
-        self.last_sent = Some(now);
+        self.last_sent = MaybeTime::at(now);
         if self.hands_down() {
             return;
         }

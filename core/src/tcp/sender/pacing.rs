@@ -21,7 +21,7 @@ use crate::tcp::{Config, Pacing};
 use crate::units::{Rate, Span, Time};
 
 /// Segments that are sent before pacing begins.
-const UNPACED: u64 = 10;
+const UNPACED: u32 = 10;
 /// Bytes of a TCP header with timestamps, which the length of a super-packet included before 4.20.
 const TCP_HEADER: u64 = 32;
 
@@ -39,8 +39,9 @@ pub(super) struct Pacer {
     /// Time of the timer; [`Time::MAX`] if it is not armed.
     pub due: Time,
     late: Span,
-    bytes: u64,
-    segments: u64,
+    bytes: u32,
+    /// Segments so far; the count ends at [`UNPACED`].
+    segments: u32,
 }
 
 impl Pacer {
@@ -100,12 +101,12 @@ impl Pacer {
     /// Adds one of its segments.
     #[inline]
     pub fn segment(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.segments += 1;
+        self.bytes += bytes as u32;
+        self.segments = (self.segments + 1).min(UNPACED);
     }
     /// Payload of the super-packet so far.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        u64::from(self.bytes)
     }
     /// Ends the super-packet, with the pacing `rate`.
     #[inline]
@@ -116,11 +117,11 @@ impl Pacer {
         }
         if self.by_gaps {
             self.wstamp = now.max(self.wstamp)
-                + Span::ns((self.bytes + TCP_HEADER) * 1_000_000_000 / bytes_per_s);
+                + Span::ns((u64::from(self.bytes) + TCP_HEADER) * 1_000_000_000 / bytes_per_s);
             return;
         }
         if self.segments >= UNPACED {
-            let gap = self.bytes * 1_000_000_000 / bytes_per_s;
+            let gap = u64::from(self.bytes) * 1_000_000_000 / bytes_per_s;
             self.wstamp += Span::ns(gap - (gap / 2).min(self.late.as_ns()));
         }
     }

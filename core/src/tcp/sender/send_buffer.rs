@@ -20,6 +20,7 @@ use crate::host::Fate;
 use crate::tcp::Config;
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::wire::Segment;
+use crate::units::MaybeTime;
 use alloc::collections::VecDeque;
 
 /// Size of a write, bytes.
@@ -29,18 +30,21 @@ const OVERHEAD: u64 = 896;
 /// Space for headers that Linux adds to the maximum segment size when it sizes the socket buffer
 /// (`MAX_TCP_HEADER` and `skb_shared_info`), and memory of a packet's descriptor, bytes. A segment
 /// of 1460 bytes takes 2304 bytes.
-const SEGMENT_HEADERS: u64 = 512;
-const DESCRIPTOR: u64 = 256;
+const SEGMENT_HEADERS: u32 = 512;
+const DESCRIPTOR: u32 = 256;
 /// Kernel memory of two super-packets of 64 KiB: half of the send queue's memory may exceed the
 /// socket buffer by this much.
 const CUT_ALLOWANCE: u64 = 2 * (65_536 + 576);
 /// Minimum number of segments of a window that the socket buffer holds.
 const LEAST_SEGMENTS: u32 = 10;
 
+/// The size of a transfer without end.
+pub(super) const ENDLESS: u64 = u64::MAX;
+
 /// One kernel buffer of unsent data.
 #[derive(Copy, Clone, Debug)]
 struct Chunk {
-    len: u64,
+    len: u32,
     /// A write ended here.
     push: bool,
 }
@@ -48,8 +52,8 @@ struct Chunk {
 /// Data that the application wrote and that was not sent.
 #[derive(Clone, Debug)]
 pub(super) struct SendBuffer {
-    /// Bytes that the application wants to send; `None` without end.
-    pub size: Option<u64>,
+    /// Bytes that the application wants to send, or [`ENDLESS`].
+    pub size: u64,
     written: u64,
     /// Position of the last PSH.
     pushed: u64,
@@ -59,36 +63,35 @@ pub(super) struct SendBuffer {
     /// The kernel buffers behind `head`.
     behind: VecDeque<Chunk>,
     buffer: u64,
-    buffer_max: u64,
     /// Kernel memory that Linux assumes for one segment, bytes.
-    per_segment: u64,
-    /// `TCP_NOTSENT_LOWAT`: the application writes while less than this is unsent.
-    low_water: u64,
+    per_segment: u32,
     /// The buffer was full, and the application waits for its wake-up.
     pub blocked: bool,
     /// The application pauses.
     pub silent: bool,
     /// Time of the application's wake-up: it writes after everything that arrives at the same
     /// instant has been handled.
-    pub woken: Option<Time>,
+    pub woken: MaybeTime,
+}
+
+/// `TCP_NOTSENT_LOWAT`: the application writes while less than this is unsent, in bytes.
+fn low_water(cfg: &Config) -> u64 {
+    cfg.notsent_lowat.get().max(1)
 }
 
 impl SendBuffer {
     pub fn new(size: Option<u64>, cfg: &Config) -> SendBuffer {
         SendBuffer {
-            size,
+            size: size.unwrap_or(ENDLESS),
             written: 0,
             pushed: 0,
             head: None,
             behind: VecDeque::new(),
             buffer: cfg.wmem_default.get(),
-            buffer_max: cfg.wmem_max.get().max(cfg.wmem_default.get()),
-            per_segment: (u64::from(cfg.peer_mss) + SEGMENT_HEADERS).next_power_of_two()
-                + DESCRIPTOR,
-            low_water: cfg.notsent_lowat.get().max(1),
+            per_segment: (cfg.peer_mss + SEGMENT_HEADERS).next_power_of_two() + DESCRIPTOR,
             blocked: false,
             silent: false,
-            woken: None,
+            woken: MaybeTime::NONE,
         }
     }
     /// Returns whether no data is unsent.
@@ -97,7 +100,7 @@ impl SendBuffer {
     }
     /// Number of bytes in the kernel buffer that is sent from next.
     pub fn head(&self) -> Option<u64> {
-        self.head.map(|c| c.len)
+        self.head.map(|c| c.len.into())
     }
     /// Returns whether the kernel buffer that is sent from next is the last one.
     pub fn head_is_tail(&self) -> bool {
@@ -106,13 +109,16 @@ impl SendBuffer {
     /// Fills the head up to `len` bytes from the kernel buffer behind it.
     #[inline]
     pub fn gather(&mut self, len: u64) {
-        let Some(head) = self.head.as_mut().filter(|head| head.len < len) else {
+        let Some(head) = &mut self.head else {
             return;
         };
+        if u64::from(head.len) >= len {
+            return;
+        }
         let Some(next) = self.behind.front_mut() else {
             return;
         };
-        let moved = (len - head.len).min(next.len);
+        let moved = (len - u64::from(head.len)).min(next.len.into()) as u32;
         head.len += moved;
         next.len -= moved;
         if next.len == 0 {
@@ -122,7 +128,8 @@ impl SendBuffer {
     }
     /// Returns whether a write ends after `len` bytes of the head.
     pub fn ends_with(&self, len: u64) -> bool {
-        self.head.is_some_and(|head| head.len <= len && head.push)
+        self.head
+            .is_some_and(|head| u64::from(head.len) <= len && head.push)
     }
     /// Removes `len` bytes from the head for a super-packet; returns whether a write ended with
     /// them.
@@ -131,7 +138,7 @@ impl SendBuffer {
         let Some(head) = &mut self.head else {
             return false;
         };
-        head.len = head.len.saturating_sub(len);
+        head.len = u64::from(head.len).saturating_sub(len) as u32;
         let (end, push) = (head.len == 0, head.push);
         if end {
             self.head = self.behind.pop_front();
@@ -140,9 +147,10 @@ impl SendBuffer {
     }
     /// Enlarges the socket buffer to hold this many windows of `cwnd` packets, up to its maximum.
     #[inline]
-    pub fn expand(&mut self, windows: u32, cwnd: u32) {
-        let wanted = u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * self.per_segment;
-        self.buffer = self.buffer.max(wanted.min(self.buffer_max));
+    pub fn expand(&mut self, cfg: &Config, windows: u32, cwnd: u32) {
+        let segments = u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS));
+        let wanted = segments * u64::from(self.per_segment);
+        self.buffer = self.buffer.max(wanted.min(cfg.wmem_max.get()));
     }
     /// Kernel memory of all written data that is not acknowledged.
     #[inline]
@@ -175,13 +183,13 @@ impl SendBuffer {
             self.behind.push_back(chunk);
         }
     }
-    fn has_room(&self, sent: &Scoreboard) -> bool {
-        self.memory(sent) < self.buffer && self.written - sent.nxt() < self.low_water
+    fn has_room(&self, cfg: &Config, sent: &Scoreboard) -> bool {
+        self.memory(sent) < self.buffer && self.written - sent.nxt() < low_water(cfg)
     }
     #[inline]
-    fn wakes(&self, sent: &Scoreboard) -> bool {
+    fn wakes(&self, cfg: &Config, sent: &Scoreboard) -> bool {
         let memory = self.memory(sent);
-        memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < self.low_water
+        memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < low_water(cfg)
     }
     fn mark_push(&mut self) {
         if let Some(tail) = self.tail() {
@@ -202,12 +210,12 @@ impl Sender {
         if self.board.in_flight() < self.w.cwnd {
             let windows = self.needs.send_buffer_windows;
             self.send_buffer
-                .expand(windows, self.w.cwnd.max(self.reordering + 1));
+                .expand(&self.cfg, windows, self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = self.ticks.at(now);
         }
-        if self.send_buffer.wakes(&self.board) {
+        if self.send_buffer.wakes(&self.cfg, &self.board) {
             self.send_buffer.blocked = false;
-            self.send_buffer.woken = Some(now);
+            self.send_buffer.woken = MaybeTime::at(now);
             self.limit_ends(now, Limit::SendBuffer);
         }
     }
@@ -222,7 +230,9 @@ impl Sender {
         {
             return;
         }
-        let Some(last) = self.last_sent else { return };
+        let Some(last) = self.last_sent.get() else {
+            return;
+        };
         let tick = self.ticks.at(now);
         let idle = tick - self.ticks.at(last);
         if idle <= self.rto_ticks {
@@ -242,19 +252,16 @@ impl Sender {
         now: Time,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
-        if self.send_buffer.woken.is_some_and(|t| t <= now) {
+        if self.send_buffer.woken.is_due(now) {
             self.fill(now, wire);
-            self.send_buffer.woken = None;
+            self.send_buffer.woken = MaybeTime::NONE;
         }
     }
 
     /// Lets an active application write until all data is written or the buffer is full.
     pub(super) fn fill<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         while !self.send_buffer.blocked && !self.send_buffer.silent {
-            let left = self
-                .send_buffer
-                .size
-                .map_or(u64::MAX, |size| size - self.send_buffer.written);
+            let left = self.send_buffer.size - self.send_buffer.written;
             if left == 0 {
                 return;
             }
@@ -288,9 +295,9 @@ impl Sender {
             let mut room = self
                 .send_buffer
                 .tail()
-                .map_or(0, |tail| goal.saturating_sub(tail.len));
+                .map_or(0, |tail| goal.saturating_sub(tail.len.into()));
             if room == 0 {
-                if !self.send_buffer.has_room(&self.board) {
+                if !self.send_buffer.has_room(&self.cfg, &self.board) {
                     self.send_buffer.blocked = true;
                     break;
                 }
@@ -304,11 +311,11 @@ impl Sender {
             let n = room.min(len - copied);
             let w = &mut self.send_buffer;
             let Some(tail) = w.tail() else { break };
-            tail.len += n;
+            tail.len += n as u32;
             if copied == 0 {
                 tail.push = false;
             }
-            let full = tail.len >= goal;
+            let full = u64::from(tail.len) >= goal;
             w.written += n;
             copied += n;
             if full && w.written > w.pushed + self.max_window / 2 {

@@ -11,7 +11,7 @@ use crate::kernel::{Kernel, LINUX_4_15, LINUX_6_12};
 use crate::tcp::scoreboard::Seg;
 use crate::tcp::wire::{AckSegment, Range, SynAcks};
 use crate::tcp::{Config, MSS};
-use crate::units::{Bytes, Rate, Span, Time};
+use crate::units::{Bytes, MaybeTime, Rate, Span, Time};
 use alloc::boxed::Box;
 
 const WINDOW: u64 = 1 << 20;
@@ -104,7 +104,7 @@ fn deferral_waits_by_departure_since_5_1_and_for_a_millisecond_at_most_since_6_1
     let holds = |kernel| {
         let mut s = sender(kernel, 40);
         s.w.cwnd = 12;
-        s.last_sent = Some(at(65_000));
+        s.last_sent = MaybeTime::at(at(65_000));
         s.pacer.wstamp = at(65_000);
         // The next ACK is 14.8 ms away; 0.8 ms later the tick has passed.
         [65_200, 66_000].map(|us| !matches!(s.should_defer(at(us), 8, WINDOW, 60_000), Hold::No))
@@ -122,7 +122,7 @@ fn what_was_deferred_counts_as_limited_since_5_10() {
         s.pacing = Rate::mbit(100);
         s.w.cwnd = 12;
         (s.cwnd_limited, s.cwnd_usage_seq) = (false, 0);
-        s.last_sent = Some(at(79_400));
+        s.last_sent = MaybeTime::at(at(79_400));
         s.pacer.wstamp = at(79_400);
         assert!(!s.write(at(79_500), Push::All, &mut |_| ()));
         s.cwnd_limited

@@ -16,7 +16,7 @@ use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::tcp::rtt::{RTO_INITIAL_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
-use crate::units::Span;
+use crate::units::{MaybeTime, Span};
 
 /// Time added to the tail loss probe's timeout and to that of the reordering timer: 2 ms
 /// (`TCP_TIMEOUT_MIN`).
@@ -238,7 +238,7 @@ impl Sender {
                 let ticks = self.ticks.from_us(RESOURCE_PROBE.as_us());
                 return self.arm(now, TimerKind::Persist, ticks);
             }
-            self.last_sent = Some(now);
+            self.last_sent = MaybeTime::at(now);
             self.rearm_rto(now);
             return;
         }
@@ -258,7 +258,7 @@ impl Sender {
     ) {
         if self.gives_up(now) {
             self.stop();
-            self.timed_out = Some(now);
+            self.timed_out = MaybeTime::at(now);
             return;
         }
         if self.phase == Phase::SynSent {
