@@ -210,6 +210,18 @@ impl Vars {
         self.first_above = None;
     }
 
+    /// Returns whether a packet that was enqueued at `entered` leaves without a mark or drop, because
+    /// it waited for less than `target`. In other cases, `dequeue` decides.
+    #[inline]
+    pub fn passes(&mut self, law: &Law, entered: Time, now: Time) -> bool {
+        let stood = tick(now).saturating_sub(tick(entered));
+        let passes = stood < law.target && stood <= law.ce_threshold;
+        if passes {
+            self.rest();
+        }
+        passes
+    }
+
     /// Removes packets from the head; returns the first one that is not dropped. Dropped packets go
     /// to `sink`.
     #[inline]

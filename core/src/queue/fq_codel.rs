@@ -96,26 +96,42 @@ struct Queue {
     node: Node,
 }
 
-impl AsRef<Node> for Queue {
-    fn as_ref(&self) -> &Node {
-        &self.node
-    }
-}
-
 impl AsMut<Node> for Queue {
     fn as_mut(&mut self) -> &mut Node {
         &mut self.node
     }
 }
 
-/// The state that all queues share.
+/// The packets of all queues.
 struct Store<P> {
     packets: Pool<P>,
-    backlog: Backlog,
+    stock: Stock,
+}
+
+/// Counters of all queues.
+struct Stock {
     memory: u64,
     /// Bytes in each queue. They are stored separately from the queues, because the search for the
     /// queue with the most bytes reads nothing else.
     bytes: Vec<u64>,
+    backlog: Backlog,
+}
+
+impl Stock {
+    /// Adds a packet of `size` bytes that occupies `memory` bytes and joins the queue `index`.
+    #[inline]
+    fn joined(&mut self, index: usize, size: Bytes, memory: Bytes) {
+        self.backlog.add(size);
+        self.memory += memory.get();
+        self.bytes[index] += size.get();
+    }
+    /// Removes a packet of `size` bytes that occupied `memory` bytes and left the queue `index`.
+    #[inline]
+    fn left(&mut self, index: usize, size: Bytes, memory: Bytes) {
+        self.backlog.remove(size);
+        self.memory -= memory.get();
+        self.bytes[index] -= size.get();
+    }
 }
 
 /// One queue during its turn.
@@ -132,14 +148,13 @@ impl<P: Packet> Head<P> for Turn<'_, P> {
     fn pop(&mut self) -> Option<P> {
         let packet = self.store.packets.pop(self.list)?;
         self.size = packet.size();
-        self.store.backlog.remove(self.size);
-        self.store.memory -= packet.memory(self.size).get();
-        self.store.bytes[self.index] -= self.size.get();
+        let memory = packet.memory(self.size);
+        self.store.stock.left(self.index, self.size, memory);
         Some(packet)
     }
     #[inline]
     fn behind(&self) -> Bytes {
-        self.store.backlog.bytes
+        self.store.stock.backlog.bytes
     }
 }
 
@@ -171,19 +186,54 @@ impl<P: Packet> FqCodel<P> {
             round_robin: RoundRobin::new(flows, params.bytes("quantum")),
             store: Store {
                 packets: Pool::default(),
-                backlog: Backlog::default(),
-                memory: 0,
-                bytes: alloc::vec![0; flows],
+                stock: Stock {
+                    memory: 0,
+                    bytes: alloc::vec![0; flows],
+                    backlog: Backlog::default(),
+                },
             },
+        }
+    }
+
+    /// Applies the control law to the packets of a queue, and returns the first one that is not
+    /// dropped.
+    #[inline(never)]
+    fn judged(&mut self, index: usize, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
+        let flow = self.round_robin.queue(index);
+        let mut turn = Turn {
+            store: &mut self.store,
+            list: &mut flow.list,
+            index,
+            size: Bytes::ZERO,
+        };
+        let packet = flow.vars.dequeue(&self.law, &mut turn, now, sink)?;
+        let size = turn.size;
+        self.round_robin.sent(index, size);
+        Some(packet)
+    }
+
+    /// Drops batches until the limit is met. With a limit in packets, as in Linux, one batch is
+    /// always enough. With a limit in bytes, more batches may be necessary.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
+        self.drop_batch(now, sink);
+        while self.limit.exceeded(self.store.stock.backlog) {
+            self.drop_batch(now, sink);
         }
     }
 
     /// Drops a batch of packets from the head of the queue with the most bytes; of equal queues,
     /// the first.
-    #[cold]
-    fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
-        let most = self.store.bytes.iter().copied().max().unwrap_or(0);
-        let Some(index) = self.store.bytes.iter().position(|bytes| *bytes == most) else {
+    fn drop_batch(&mut self, now: Time, sink: &mut dyn Sink<P>) {
+        let most = self.store.stock.bytes.iter().copied().max().unwrap_or(0);
+        let Some(index) = self
+            .store
+            .stock
+            .bytes
+            .iter()
+            .position(|bytes| *bytes == most)
+        else {
             return;
         };
         let flow = self.round_robin.queue(index);
@@ -209,21 +259,13 @@ impl<P: Packet> FqCodel<P> {
 impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
         let size = packet.size();
-        let memory = packet.memory(size).get();
-        let hash = packet.flow_hash(self.seed);
-        let index = (u64::from(hash) * self.flows) >> 32;
-        let flow = self.round_robin.queue(index as usize);
+        let memory = packet.memory(size);
+        let index = ((u64::from(packet.flow_hash(self.seed)) * self.flows) >> 32) as usize;
+        let flow = self.round_robin.wants(index);
         self.store.packets.push(&mut flow.list, packet);
-        self.store.backlog.add(size);
-        self.store.memory += memory;
-        self.store.bytes[index as usize] += size.get();
-        self.round_robin.wants(index as usize);
-        if self.limit.exceeded(self.store.backlog) || self.store.memory > self.memory_limit {
-            self.make_room(now, sink);
-        }
-        // With a limit in packets, as in Linux, one batch is always enough. With a limit in bytes,
-        // more batches may be necessary.
-        while self.limit.exceeded(self.store.backlog) {
+        let stock = &mut self.store.stock;
+        stock.joined(index, size, memory);
+        if self.limit.exceeded(stock.backlog) || stock.memory > self.memory_limit {
             self.make_room(now, sink);
         }
     }
@@ -234,29 +276,30 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         while let Some(index) = self.round_robin.next_queue() {
             let flow = self.round_robin.queue(index);
-            // On a busy link most flows found here are empty.
-            if flow.list.is_empty() {
+            let Some(mut head) = self.store.packets.head(&flow.list) else {
+                // On a busy link most flows found here are empty.
                 flow.vars.rest();
-            } else {
-                let mut turn = Turn {
-                    store: &mut self.store,
-                    list: &mut flow.list,
-                    index,
-                    size: Bytes::ZERO,
-                };
-                if let Some(packet) = flow.vars.dequeue(&self.law, &mut turn, now, sink) {
-                    let size = turn.size;
-                    self.round_robin.sent(index, size);
-                    return Some(packet);
-                }
+                self.round_robin.empty();
+                continue;
+            };
+            let packet = head.packet()?;
+            if flow.vars.passes(&self.law, packet.enqueued_at(), now) {
+                let size = packet.size();
+                let memory = packet.memory(size);
+                self.store.stock.left(index, size, memory);
+                let flow = self.round_robin.sent(index, size);
+                return head.take(&mut flow.list);
             }
-            self.round_robin.empty();
+            match self.judged(index, now, sink) {
+                Some(packet) => return Some(packet),
+                None => self.round_robin.empty(),
+            };
         }
         None
     }
 
     fn backlog(&self) -> Backlog {
-        self.store.backlog
+        self.store.stock.backlog
     }
 }
 

@@ -109,19 +109,13 @@ impl<P> Pool<P> {
         list.head = if empty { at } else { list.head };
         list.tail = at;
         let slots = self.slots.as_mut_slice();
-        if let Some(slot) = slots.get(at as usize) {
-            self.free = slot.next;
-        }
-        if let Some(last) = slots.get_mut(last as usize) {
-            last.next = at;
-        }
-        if let Some(slot) = slots.get_mut(at as usize) {
-            *slot = Slot {
-                packet: Some(packet),
-                next: NONE,
-                before,
-            };
-        }
+        self.free = slots[at as usize].next;
+        slots[last as usize].next = at;
+        slots[at as usize] = Slot {
+            packet: Some(packet),
+            next: NONE,
+            before,
+        };
     }
     /// Adds a free entry. Called if no entry is free.
     #[cold]

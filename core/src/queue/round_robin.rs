@@ -35,12 +35,6 @@ impl Default for Node {
     }
 }
 
-impl AsRef<Node> for Node {
-    fn as_ref(&self) -> &Node {
-        self
-    }
-}
-
 impl AsMut<Node> for Node {
     fn as_mut(&mut self) -> &mut Node {
         self
@@ -51,6 +45,7 @@ impl AsMut<Node> for Node {
 #[derive(Copy, Clone)]
 struct Ring {
     head: u32,
+    /// Undefined for an empty ring.
     tail: u32,
 }
 
@@ -59,23 +54,16 @@ impl Ring {
         head: NONE,
         tail: NONE,
     };
+    /// Appends a queue. The code has no branch, because it is unpredictable whether the ring is
+    /// empty. The first queue of a ring is linked to itself temporarily.
     #[inline]
     fn push<Q: AsMut<Node>>(&mut self, queues: &mut [Q], index: u32) {
-        queues[index as usize].as_mut().next = NONE;
-        match queues.get_mut(self.tail as usize) {
-            Some(last) => last.as_mut().next = index,
-            None => self.head = index,
-        }
+        let empty = self.head == NONE;
+        let last = if empty { index } else { self.tail };
+        self.head = if empty { index } else { self.head };
         self.tail = index;
-    }
-    #[inline]
-    fn pop<Q: AsRef<Node>>(&mut self, queues: &[Q]) {
-        if let Some(first) = queues.get(self.head as usize) {
-            self.head = first.as_ref().next;
-            if self.head == NONE {
-                self.tail = NONE;
-            }
-        }
+        queues[last as usize].as_mut().next = index;
+        queues[index as usize].as_mut().next = NONE;
     }
 }
 
@@ -108,53 +96,58 @@ impl Order {
             self.new.push(queues, queue as u32);
         }
     }
-    /// Returns the queue to serve now. The caller must then call [`sent`](Node::sent) or
+    /// Returns the queue to serve now. The caller must then call [`sent`](Order::sent) or
     /// [`empty`](Order::empty) for this queue.
     #[inline]
-    pub fn next_queue<Q: AsRef<Node> + AsMut<Node>>(
-        &mut self,
-        queues: &mut [Q],
-        quantum: i64,
-    ) -> Option<usize> {
+    pub fn next_queue<Q: AsMut<Node>>(&mut self, queues: &mut [Q], quantum: i64) -> Option<usize> {
+        if self.new.head != NONE {
+            return Some(self.new.head as usize);
+        }
         loop {
-            let ring = if self.new.head == NONE {
-                &mut self.old
-            } else {
-                &mut self.new
-            };
-            let index = ring.head;
+            let index = self.old.head;
             let node = queues.get_mut(index as usize)?.as_mut();
             if node.deficit > 0 {
                 return Some(index as usize);
             }
             node.deficit += quantum;
-            ring.pop(queues);
+            self.old.head = node.next;
             self.old.push(queues, index);
+        }
+    }
+    /// Called when the queue that `next_queue` returned has sent a packet of `size`. If it is a new
+    /// queue and its turn is over, it goes behind the old queues. Linux moves it when it looks for
+    /// the next queue; until then, queues join only the new queues, so the order is the same.
+    #[inline]
+    pub fn sent<Q: AsMut<Node>>(
+        &mut self,
+        queues: &mut [Q],
+        queue: usize,
+        size: Bytes,
+        quantum: i64,
+    ) {
+        let node = queues[queue].as_mut();
+        node.deficit -= size.get().min(1 << 40) as i64;
+        if node.deficit <= 0 && self.new.head as usize == queue {
+            node.deficit += quantum;
+            self.new.head = node.next;
+            self.old.push(queues, queue as u32);
         }
     }
     /// Called when the queue that `next_queue` returned is empty. Returns whether it left the
     /// order.
     #[inline]
-    pub fn empty<Q: AsRef<Node> + AsMut<Node>>(&mut self, queues: &mut [Q]) -> bool {
+    pub fn empty<Q: AsMut<Node>>(&mut self, queues: &mut [Q]) -> bool {
         let is_new = self.new.head != NONE;
         let stays = is_new && self.old.head != NONE;
         let ring = if is_new { &mut self.new } else { &mut self.old };
         let index = ring.head;
-        ring.pop(queues);
+        let node = queues[index as usize].as_mut();
+        ring.head = node.next;
+        node.listed = stays;
         if stays {
             self.old.push(queues, index);
-        } else if let Some(queue) = queues.get_mut(index as usize) {
-            queue.as_mut().listed = false;
         }
         !stays
-    }
-}
-
-impl Node {
-    /// Subtracts a packet of `size` that the queue has sent from its deficit.
-    #[inline]
-    pub fn sent(&mut self, size: Bytes) {
-        self.deficit -= size.get().min(1 << 40) as i64;
     }
 }
 
@@ -171,7 +164,7 @@ pub struct RoundRobin<Q = Node> {
     quantum: i64,
 }
 
-impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> RoundRobin<Q> {
+impl<Q: AsMut<Node> + Clone + Default> RoundRobin<Q> {
     /// An order of `queues` empty queues. A turn has `quantum` bytes.
     pub fn new(queues: usize, quantum: Bytes) -> RoundRobin<Q> {
         RoundRobin {
@@ -185,10 +178,12 @@ impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> RoundRobin<Q> {
     pub fn queue(&mut self, queue: usize) -> &mut Q {
         &mut self.queues[queue]
     }
-    /// Adds a queue at which a packet has arrived to the new queues, if it is not in the order.
+    /// Adds a queue at which a packet arrives to the new queues, if it is not in the order. Returns
+    /// the state of the queue.
     #[inline]
-    pub fn wants(&mut self, queue: usize) {
+    pub fn wants(&mut self, queue: usize) -> &mut Q {
         self.order.wants(&mut self.queues, queue, self.quantum);
+        &mut self.queues[queue]
     }
     /// Returns the queue to serve now. The caller must then call [`sent`](RoundRobin::sent) or
     /// [`empty`](RoundRobin::empty) for this queue.
@@ -196,10 +191,12 @@ impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> RoundRobin<Q> {
     pub fn next_queue(&mut self) -> Option<usize> {
         self.order.next_queue(&mut self.queues, self.quantum)
     }
-    /// Called when the queue that `next_queue` returned has sent a packet of `size`.
+    /// Called when the queue that `next_queue` returned has sent a packet of `size`. Returns the
+    /// state of the queue.
     #[inline]
-    pub fn sent(&mut self, queue: usize, size: Bytes) {
-        self.queues[queue].as_mut().sent(size);
+    pub fn sent(&mut self, queue: usize, size: Bytes) -> &mut Q {
+        self.order.sent(&mut self.queues, queue, size, self.quantum);
+        &mut self.queues[queue]
     }
     /// Called when the queue that `next_queue` returned is empty.
     #[inline]

@@ -73,12 +73,6 @@ struct Flow {
     of: u32,
 }
 
-impl AsRef<Node> for Flow {
-    fn as_ref(&self) -> &Node {
-        &self.node
-    }
-}
-
 impl AsMut<Node> for Flow {
     fn as_mut(&mut self) -> &mut Node {
         &mut self.node
@@ -233,7 +227,7 @@ impl<P: Packet> Mac<P> {
             self.memory -= memory;
             *packets -= taken;
             if packet.is_some() {
-                flow.node.sent(size);
+                order.sent(&mut self.flows, index, size, self.quantum);
                 return packet;
             }
             if order.empty(&mut self.flows) {
