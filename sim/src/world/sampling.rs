@@ -99,8 +99,8 @@ impl World {
     }
 }
 
-/// Ends the metrics of a flow at the time when its sender ended the connection, if it did. Since then
-/// the state of the sender has not changed.
+/// Ends the metrics of a flow at the time when its sender ended the connection, if it did. The
+/// state of the sender has not changed since then.
 fn timed_out(flow: &mut Flow, info: &Info) -> bool {
     let Some(at) = flow.sender.timed_out().filter(|_| flow.meter.runs()) else {
         return false;

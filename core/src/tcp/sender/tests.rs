@@ -481,8 +481,8 @@ fn a_server_keeps_its_initial_window_unless_its_own_syn_acks_were_lost() {
     assert_eq!(window(2, true), (10, 2040));
 }
 
-/// Nothing is acknowledged from 1 s on, with an RTT of 40 ms. The time at which the connection ends,
-/// in tenths of a second.
+/// Nothing is acknowledged from 1 s on, with an RTT of 40 ms. Returns the time at which the
+/// connection ends, in tenths of a second.
 fn ends_at(cfg: Config) -> u64 {
     let mut s = Sender::new(cfg.into(), Box::new(Reno), None);
     s.connect(at(960_000), &mut |_| ());

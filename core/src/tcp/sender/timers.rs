@@ -2,9 +2,9 @@
 //! zero-window probes (RFC 9293). Arming one disarms the others.
 //!
 //! A connection ends if a timer fires too long after the first retransmission without progress.
-//! This time is the duration of `tcp_retries2` timeouts that begin with 200 ms and double up to the
-//! host's maximum, plus one such interval. The actual timeouts, and their number, have no influence.
-//! A handshake ends in the same way, with six timeouts (`tcp_syn_retries`) that begin with 1 s.
+//! This time is the duration of `tcp_retries2` timeouts and one more, which begin with 200 ms and
+//! double up to the host's maximum. The actual timeouts, and their number, have no influence. A
+//! handshake ends in the same way, with six timeouts (`tcp_syn_retries`) that begin with 1 s.
 //! Unanswered zero-window probes never end a connection; in Linux, `tcp_retries2` of them do.
 //! Source: Linux 6.12 and 7.3 `tcp_write_timeout`, `retransmits_timed_out`, `tcp_model_timeout`.
 
