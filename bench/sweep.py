@@ -6,6 +6,8 @@ Run by `make bench`.
         the share of all cores that simulations use, and the memory of sweeps without runs
     python bench/sweep.py --ray
         the same sweep by local processes and by Ray in turns, and nothing else
+    python bench/sweep.py --json
+        the share of the CPU time of a sweep in which cases and results are JSON, and nothing else
     python bench/sweep.py --run 1000000
         run this number of tiny cases and print the memory of each process, and nothing else
 """
@@ -17,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +30,8 @@ from common import positive
 from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.sweeps.executors import Local
+from narrows.sweeps.rows import rows
+from narrows.sweeps.store import Store
 
 SCENARIO = nw.Scenario(
     nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp"),
@@ -84,6 +89,53 @@ def beside_the_engine(cases: int, crew: object, cpus: int) -> dict[str, float]:
         "sweep_wall_s": round(wall_s, 2),
         "share_of_cpu": round(engine_s / cpu_s, 3),
         "share_of_cores": round(engine_s / wall_s / cpus, 3),
+    }
+
+
+def json_share(duration: str, cases: int) -> dict[str, float]:
+    """The CPU time of each step of a case of this duration, in µs. `json_share` is the share of
+    JSON in the CPU time of all processes of the sweep.
+
+    `run` contains the parse of the scenario and the JSON of the run; `run_1ms` contains hardly
+    anything else.
+    """
+    steps = dict.fromkeys(
+        ("run", "run_1ms", "json_of_cases", "json_of_runs", "rows", "json_of_rows", "store"), 0.0
+    )
+
+    def timed(step: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - any result
+        begin = time.process_time()
+        done = call()
+        steps[step] += time.process_time() - begin
+        return done
+
+    with tempfile.TemporaryDirectory() as there:
+        scenario = nw.Scenario(TINY.path, flows=TINY.flows, duration=duration)
+        sweep = nw.sweep(scenario, OVER, design="random", cases=cases, into=there)
+        batch = [(f"{case:064}", sweep.scenario(case), 1) for case in range(cases)]
+        timed("json_of_cases", lambda: json.loads(json.dumps(batch)))
+        outcomes = []
+        for key, tree, seed in batch:
+            run = partial(_core.run_tree, seed=seed, sample_interval="off")
+            timed("run_1ms", partial(run, tree | {"duration": "1ms"}))
+            text = timed("run", partial(run, tree)).json()
+            figures = timed("json_of_runs", partial(json.loads, text))
+            found = timed("rows", partial(rows, key, figures))
+            outcomes += [{k: v for k, v in row.items() if v is not None} for row in found]
+        timed("json_of_rows", lambda: json.loads(json.dumps(outcomes)))
+        timed("store", lambda: Store(there).add(outcomes))
+        begin = sum(os.times()[:4])
+        sweep.finish(on=Local())
+        cpu_s = sum(os.times()[:4]) - begin
+    in_python = sum(seconds for step, seconds in steps.items() if step.startswith("json"))
+    each = {f"{step}_us": round(seconds / cases * 1e6, 1) for step, seconds in steps.items()}
+    return {
+        "duration": duration,
+        "cases": cases,
+        **each,
+        "sweep_us": round(cpu_s / cases * 1e6, 1),
+        "json_share": round(in_python / cpu_s, 3),
+        "json_share_at_most": round((in_python + steps["run_1ms"]) / cpu_s, 3),
     }
 
 
@@ -195,6 +247,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--cases", type=positive, default=4000, help="of the comparison (default: 4000)"
     )
+    parser.add_argument("--json", action="store_true", help="the share of JSON, and nothing else")
     parser.add_argument(
         "--run", type=positive, metavar="CASES", help="so many tiny ones, and nothing else"
     )
@@ -208,6 +261,10 @@ if __name__ == "__main__":
             print(json.dumps(in_turns(asked.cases)))
         except NarrowsError as error:
             sys.exit(str(error))
+        sys.exit()
+    if asked.json:
+        for duration in ("1s", "10s", "60s"):
+            print(json.dumps(json_share(duration, asked.cases)), flush=True)
         sys.exit()
     cpus = len(os.sched_getaffinity(0))
     print(json.dumps(beside_the_engine(asked.cases, Local(), cpus)))

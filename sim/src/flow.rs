@@ -33,8 +33,8 @@ pub(crate) struct Flow {
     /// [`Driver::Tcp`].
     pub driver: Driver,
     pub receiver: Receiver,
-    /// Bytes received before the measured interval; [`NOT_MEASURED`] until the first segment of this
-    /// interval arrives.
+    /// Bytes received before the measured interval; [`NOT_MEASURED`] until the first segment of
+    /// this interval arrives.
     pub received_before: u64,
     /// The meter of the metrics. It is boxed, because few events need it.
     pub meter: Box<FlowMeter>,

@@ -1,9 +1,9 @@
 //! The samples and points of a flow, in few bytes: thousands of flows have ten samples a second.
 //!
-//! A number takes one byte for every seven bits, the lowest bits first. The highest bit of a byte is
-//! set if another byte follows (LEB128). A time is stored in a larger unit if it is a multiple of
-//! this unit; its lowest bit states the unit. All values are exact, except for an RTT above half an
-//! hour, which a sample limits to that value.
+//! A number takes one byte for every seven bits, the lowest bits first. The highest bit of a byte
+//! is set if another byte follows (LEB128). A time is stored in a larger unit if it is a multiple
+//! of this unit; its lowest bit states the unit. All values are exact, except for an RTT above half
+//! an hour, which a sample limits to that value.
 
 use super::SERIES_INTERVAL;
 use crate::cc::NO_WINDOW;

@@ -129,6 +129,12 @@ pub struct Untouched<'a> {
     pub segments: u32,
 }
 
+/// Segments that were marked lost, in the order of marking. Few connections need them.
+#[derive(Clone, Debug, Default)]
+struct FoundLost {
+    numbers: Vec<u64>,
+}
+
 /// The scoreboard of one connection.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
@@ -154,7 +160,7 @@ pub struct Scoreboard {
     /// `mark_lost_by_count` has handled every segment below.
     counted: u64,
     /// Segments marked lost that were not reported yet; `None` if losses are not reported.
-    found_lost: Option<Box<Vec<u64>>>,
+    found_lost: Option<Box<FoundLost>>,
     /// Records visited so far.
     #[cfg(test)]
     looks: core::cell::Cell<u64>,
@@ -635,7 +641,7 @@ impl Scoreboard {
         self.lost_total += 1;
         self.lost.push(Reverse(i));
         if let Some(found) = &mut self.found_lost {
-            found.push(i);
+            found.numbers.push(i);
         }
     }
     /// From now on, records the segments that are marked lost.
@@ -645,8 +651,8 @@ impl Scoreboard {
     /// Takes the numbers of the segments marked lost since the last call, in order of marking.
     pub fn take_found_lost(&mut self) -> Vec<u64> {
         self.found_lost
-            .as_deref_mut()
-            .map(core::mem::take)
+            .as_mut()
+            .map(|found| core::mem::take(&mut found.numbers))
             .unwrap_or_default()
     }
     /// Marks segments lost that have at least `above` SACKed segments above them (RFC 6675).

@@ -235,6 +235,10 @@ def _spread(names: Sequence[str], values: Sequence[float]) -> Row:
     return dict(zip(names, found, strict=True))
 
 
+_NO_APPLICATION: Row = dict.fromkeys(("workload", *DATAGRAMS, *APPLICATION))
+"""The columns of a flow without an application; most flows have none."""
+
+
 def _application(workload: Mapping[str, Any]) -> Row:
     """The columns of the metrics of a flow's application.
 
@@ -243,6 +247,8 @@ def _application(workload: Mapping[str, Any]) -> Row:
     >>> row["workload"], row["page_load_p95_s"], row["mos"], row["udp_loss"]
     ('web', 3.0, None, None)
     """
+    if not workload:
+        return _NO_APPLICATION
     found = {name: _at(workload, place) for name, place in APPLICATION.items()}
     return {"workload": workload.get("kind"), **_datagrams(workload), **found}
 

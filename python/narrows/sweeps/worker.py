@@ -31,7 +31,9 @@ Case = tuple[str, JsonObject, int]
 """A case: the key of the run, the scenario and the seed."""
 
 Outcome = tuple[str, list[Row], str | None]
-"""The outcome of a case: the key of the run, its rows, and the error message or None."""
+"""The outcome of a case: the key of the run, its rows, and the error message or None. The rows lack
+columns without a value, which are most columns.
+"""
 
 
 READY = "ready\n"
@@ -78,7 +80,8 @@ def _one(
         BaseException
     ) as error:  # A panic of the engine is also an exception; it stops only this case.
         return key, [], str(error) or type(error).__name__
-    return key, found, None
+    short = [{name: value for name, value in row.items() if value is not None} for row in found]
+    return key, short, None
 
 
 def transfers(raw: _core.Run) -> Transfers:
