@@ -6,8 +6,8 @@ use crate::application::Applications;
 use crate::datapath::{Datapath, Probe};
 use crate::device::Devices;
 use crate::error::SimError;
-use crate::flow::{Driver, Flow, MEASURE, RESTART, START, STOP, TIMERS_PER_FLOW, shared};
-use crate::lookahead::Lookahead;
+use crate::flow::{Driver, Flow, Flows, MEASURE, RESTART, START, STOP, TIMERS_PER_FLOW, shared};
+use crate::lookahead::{Half, Lookahead};
 use crate::network::SimNetwork;
 use crate::observer::{Observer, Packets};
 use crate::owners::Owners;
@@ -87,7 +87,7 @@ impl World {
         let mut observer = Observer::new(scenario, queues, options, packets);
         observer.recorder = recorder;
         let mut datapath = Datapath {
-            flows,
+            flows: Flows::new(flows),
             probes,
             devices: Devices::new(scenario, registry)?,
             offload: scenario.path.offload,
@@ -97,11 +97,17 @@ impl World {
             timers,
             events: 0,
         };
-        let lookahead = if applications.is_empty() && transports.is_empty() && !stepped {
+        let mut lookahead = if applications.is_empty() && transports.is_empty() && !stepped {
             Lookahead::new(&mut datapath).map(Box::new)
         } else {
             None
         };
+        let half = lookahead.as_mut().filter(|_| options.threads > 1);
+        let half = half.and_then(|lookahead| {
+            let packets = Packets::new(scenario, Owners::default());
+            let observer = Observer::new(scenario, Vec::new(), options, packets);
+            Half::divide(&mut datapath, lookahead, observer).map(Box::new)
+        });
         let metric_interval = metric_interval(scenario.duration);
         let sample_interval = options.sample_interval;
         Ok(World {
@@ -109,6 +115,7 @@ impl World {
             applications,
             transports,
             lookahead,
+            half,
             end: Time::ZERO + scenario.duration,
             metric_interval,
             next_metrics: Time::ZERO + metric_interval,

@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::application::Applications;
-use crate::flow::{Driver, Flow, TIMERS_PER_FLOW};
+use crate::flow::{Driver, Flow, Flows, TIMERS_PER_FLOW};
 use crate::transport::Transports;
 use narrows_core::metrics::SERIES_INTERVAL;
 use narrows_core::tcp::Info;
@@ -13,10 +13,22 @@ impl World {
     /// Takes the samples that are due at `now`.
     pub(super) fn sample(&mut self, now: Time) {
         self.catch_up(now);
-        let datapath = &mut self.datapath;
+        self.sample_flows(now);
+        self.sample_network(now);
+    }
+
+    /// Takes the samples of all flows that are due at `now`.
+    pub(super) fn sample_flows(&mut self, now: Time) {
         let (metrics, rows) = (self.next_metrics == now, self.next_samples == now);
-        let point = metrics && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
-        for (flow, id) in datapath.flows.iter_mut().zip(0u32..) {
+        let point = metrics && has_point(now);
+        let of_first = self.datapath.flows.numbered();
+        let mut of_second = self
+            .half
+            .as_mut()
+            .map(|half| half.datapath.flows.numbered());
+        let pairs =
+            of_first.map(|first| [Some(first), of_second.as_mut().and_then(Iterator::next)]);
+        for (id, flow) in pairs.flatten().flatten() {
             if !flow.meter.runs() {
                 continue;
             }
@@ -41,6 +53,13 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Takes the samples of everything else that are due at `now`, and sets the time of the next
+    /// samples.
+    pub(super) fn sample_network(&mut self, now: Time) {
+        let datapath = &mut self.datapath;
+        let (metrics, rows) = (self.next_metrics == now, self.next_samples == now);
         let queue_rows = rows.then_some(&mut self.samples);
         datapath
             .observer
@@ -65,7 +84,7 @@ impl World {
         let end = self.end;
         self.catch_up(end);
         let datapath = &mut self.datapath;
-        for (flow, id) in datapath.flows.iter_mut().zip(0u32..) {
+        for (id, flow) in datapath.flows.numbered() {
             if flow.meter.runs() {
                 flow.meter.limited(flow.sender.limited(end));
             }
@@ -90,6 +109,23 @@ impl World {
         }
         (self.next_metrics, self.next_samples) = (Time::MAX, Time::MAX);
         self.applications.close(datapath);
+    }
+}
+
+/// Whether the time series have a point at `now`.
+fn has_point(now: Time) -> bool {
+    now.as_ns() % SERIES_INTERVAL.as_ns() == 0
+}
+
+/// Takes the samples for metrics at `now`, of flows with their own endpoints.
+pub(super) fn sample_metrics(now: Time, flows: &mut Flows) {
+    let point = has_point(now);
+    for (_, flow) in flows.numbered().filter(|(_, flow)| flow.meter.runs()) {
+        let info = flow.sender.info();
+        flow.meter.sample(now, &info);
+        if point {
+            flow.meter.point(now, &info);
+        }
     }
 }
 
