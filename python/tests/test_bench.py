@@ -20,6 +20,7 @@ WRONG = {
     "live.py": "--seconds",
     "ns3/run.py": "--repeat",
     "scale.py": "--repeat",
+    "threads.py": "--repeat",
     "sweep.py": "--run",
 }
 
