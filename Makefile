@@ -385,6 +385,7 @@ advice: setup ## Compare recommendations with later results of Linux, ten minute
 bench: setup ## Measure the simulator: scoreboard, 1 to 10 000 flows, instructions of the whole process
 	cargo bench --package narrows-bench
 	$(BIN)/python bench/scale.py
+	$(BIN)/python bench/threads.py
 	$(BIN)/python bench/process.py
 	$(BIN)/python bench/congestion_controls.py
 	$(BIN)/python bench/sweep.py

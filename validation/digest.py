@@ -4,6 +4,8 @@
         compares with validation/digests.txt; exits with 1 on a difference
     python -m validation.digest --write
         renews validation/digests.txt
+    python -m validation.digest --threads 2
+        compares with validation/digests.txt; each run may use two threads
     python -m validation.digest --only queues/fq.toml
         compares only this scenario, by its name in validation/digests.txt
 
@@ -152,9 +154,9 @@ def generated(seed: int) -> Scenario:
             continue
 
 
-def digest(scenario: Scenario, progress: Progress | None = None) -> str:
+def digest(scenario: Scenario, progress: Progress | None = None, threads: int = 1) -> str:
     """The first 64 bits of the SHA-256 of the run's JSON without its provenance."""
-    found = dict(nw.run(scenario, progress=progress).json)
+    found = dict(nw.run(scenario, progress=progress, threads=threads).json)
     del found["provenance"]
     # The result names a trace by its absolute path, which differs between checkouts.
     text = json.dumps(found).replace(json.dumps(str(SCENARIOS))[1:-1], "scenarios")
@@ -198,6 +200,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--jobs", type=positive, metavar="N", help="simultaneous runs [default: one for each core]"
     )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="threads of each run [default: %(default)s]",
+    )
     options = parser.parse_args(arguments)
     scenarios = every(options.only)
     if not scenarios:
@@ -206,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
 
     def one(name: str, keep_on: Progress) -> str:
-        return digest(scenarios[name], keep_on)
+        return digest(scenarios[name], keep_on, options.threads)
 
     names = list(scenarios)
     found = dict(

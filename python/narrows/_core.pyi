@@ -323,6 +323,7 @@ def run_toml(
     sample_interval: str | None = None,
     verdicts: int = 0,
     states: bool = False,
+    threads: int = 1,
     record: str | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Run: ...
@@ -333,6 +334,7 @@ def run_tree(
     sample_interval: str | None = None,
     verdicts: int = 0,
     states: bool = False,
+    threads: int = 1,
     record: str | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Run: ...

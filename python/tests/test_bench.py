@@ -20,6 +20,7 @@ WRONG = {
     "live.py": "--seconds",
     "peers/run.py": "--repeat",
     "scale.py": "--repeat",
+    "threads.py": "--repeat",
     "sweep.py": "--run",
 }
 

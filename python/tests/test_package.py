@@ -93,6 +93,20 @@ def test_sample_interval_changes_the_samples_and_not_the_run() -> None:
     assert fine.json["flows"] == coarse.json["flows"]
 
 
+def test_threads_do_not_change_the_run() -> None:
+    path = nw.Path(rate="200Mbit", rtt="20ms", buffer="1bdp")
+    many = nw.Scenario(path, flows=[nw.Flow("cubic", count=20)], duration="2s")
+    one, two = (nw.run(many, threads=threads, states=True) for threads in (1, 2))
+    for key in one.json.keys() - {"provenance"}:
+        assert one.json[key] == two.json[key]
+    assert one.samples.equals(two.samples)
+    assert one.states.equals(two.states)
+    with pytest.raises(nw.EngineError, match="threads = 3 is not 1 or 2"):
+        nw.run(many, threads=3)
+    with pytest.raises(nw.EngineError, match=r"`live` has no such option; write the engine `sim`"):
+        nw.run(many, threads=2, engine="live")
+
+
 def test_summary_has_a_row_per_flow() -> None:
     summary = nw.run(scenario()).summary()
     assert summary.num_rows == 2

@@ -17,7 +17,7 @@
 //! to 4 and 8.
 
 use crate::device::{Device, Devices};
-use crate::flow::{Flow, NOT_MEASURED, RECEIVER, SENDER, TIMERS_PER_FLOW};
+use crate::flow::{Flow, Flows, NOT_MEASURED, RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::network::SimNetwork;
 use crate::observer::Observer;
 use crate::owners::{is_application, is_transport};
@@ -33,7 +33,7 @@ use narrows_core::units::{Rate, Span, Time};
 
 /// The endpoints of all flows and probes, and everything between them.
 pub(crate) struct Datapath {
-    pub flows: Vec<Flow>,
+    pub flows: Flows,
     pub probes: Vec<Probe>,
     /// The interfaces of hosts, if these have a rate or packets wait in them for their departure
     /// times.

@@ -1,9 +1,11 @@
 //! A flow with both of its endpoints.
 
 use crate::packet::Label;
+use crate::prefetch::on_large_pages;
 use narrows_core::metrics::FlowMeter;
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::tcp::{Config, Receiver, Sender};
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 /// Numbers of the timers of a flow, in the order in which they fire at one instant.
@@ -62,6 +64,112 @@ impl Flow {
     /// The port at which the flow's ACKs enter the path.
     pub fn ack_port(&self) -> Port {
         NEAR + FAR - self.port
+    }
+}
+
+/// The flows of a run, or every second one of them.
+pub(crate) struct Flows {
+    list: Vec<Flow>,
+    /// Number of flows in the run.
+    all: usize,
+    /// Binary logarithm of the distance between the numbers of neighbours in `list`: 0 or 1.
+    step: u32,
+    /// Number of the first flow.
+    first: usize,
+}
+
+impl Flows {
+    /// All flows of a run.
+    pub fn new(list: Vec<Flow>) -> Flows {
+        Flows {
+            all: list.len(),
+            list,
+            step: 0,
+            first: 0,
+        }
+    }
+    /// Number of flows in the run.
+    pub fn len(&self) -> usize {
+        self.all
+    }
+    /// Whether these are only every second flow.
+    #[inline]
+    pub fn divided(&self) -> bool {
+        self.step > 0
+    }
+    /// Whether the first flow of the run is one of these.
+    pub fn begin_with_first(&self) -> bool {
+        self.first == 0
+    }
+    /// Whether flow `id` of the run is one of these.
+    #[inline]
+    pub fn hold(&self, id: usize) -> bool {
+        id & self.step as usize == self.first
+    }
+    /// Returns flow `id`, which is one of these or does not exist.
+    #[inline]
+    pub fn get(&self, id: usize) -> Option<&Flow> {
+        (id < self.all).then(|| &self[id])
+    }
+    /// As [`get`](Self::get), to change the flow.
+    #[inline]
+    pub fn get_mut(&mut self, id: usize) -> Option<&mut Flow> {
+        (id < self.all).then(|| &mut self[id])
+    }
+    /// All of these flows, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Flow> {
+        self.list.iter()
+    }
+    /// All of these flows with their numbers, in order.
+    pub fn numbered(&mut self) -> impl Iterator<Item = (u32, &mut Flow)> {
+        let numbers = (self.first as u32..).step_by(1 << self.step);
+        numbers.zip(&mut self.list)
+    }
+    /// Removes every second flow, beginning with the second one, and returns them.
+    pub fn divide(&mut self) -> Flows {
+        let mut halves = [0, 1].map(|first| Flows {
+            list: on_large_pages(self.all.div_ceil(2)),
+            all: self.all,
+            step: 1,
+            first,
+        });
+        for (id, flow) in self.list.drain(..).enumerate() {
+            halves[id % 2].list.push(flow);
+        }
+        let [even, odd] = halves;
+        *self = even;
+        odd
+    }
+    /// Adds the flows that [`divide`](Self::divide) removed.
+    pub fn join(&mut self, odd: Flows) {
+        let mut list = on_large_pages(self.all);
+        let mut odd = odd.list.into_iter();
+        for flow in self.list.drain(..) {
+            list.push(flow);
+            list.extend(odd.next());
+        }
+        *self = Flows::new(list);
+    }
+    /// All flows, as a vector. Flows that [`divide`](Self::divide) removed are missing.
+    pub fn into_vec(self) -> Vec<Flow> {
+        self.list
+    }
+}
+
+impl Index<usize> for Flows {
+    type Output = Flow;
+    #[inline]
+    fn index(&self, id: usize) -> &Flow {
+        debug_assert!(self.hold(id));
+        &self.list[id >> self.step]
+    }
+}
+
+impl IndexMut<usize> for Flows {
+    #[inline]
+    fn index_mut(&mut self, id: usize) -> &mut Flow {
+        debug_assert!(self.hold(id));
+        &mut self.list[id >> self.step]
     }
 }
 

@@ -100,6 +100,20 @@ impl Timers {
             far: Heap::default(),
         }
     }
+    /// As many timers, of which those that `keep` selects are set as these are.
+    pub fn selected(&self, keep: impl Fn(u32) -> bool) -> Timers {
+        let mut timers = Timers::new(self.alarms.len());
+        timers.add(self, &keep);
+        timers
+    }
+    /// Sets the timers that `keep` selects as `others` are set.
+    pub fn add(&mut self, others: &Timers, keep: impl Fn(u32) -> bool) {
+        for (alarm, number) in others.alarms.iter().zip(0..) {
+            if alarm.wanted < Time::MAX && keep(number) {
+                self.set(number, Some(alarm.wanted));
+            }
+        }
+    }
     /// Extends the set to at least `n` timers; new ones are not set.
     pub fn grow(&mut self, n: usize) {
         if n > self.alarms.len() {

@@ -2,7 +2,8 @@
 //! a buffer of one BDP, in the engine alone. The queue is drop-tail, or a named discipline with its
 //! own limit. It prints the results as JSON; the caller measures its CPU time.
 //!
-//!     scale CC FLOWS RATE RTT DURATION [QUEUE]     e.g. scale cubic 100 1Gbit 20ms 30s fq_codel
+//!     scale CC FLOWS RATE RTT DURATION [QUEUE] [--threads N]
+//!                                 e.g. scale cubic 100 1Gbit 20ms 30s fq_codel
 //!     scale --list                                 the registered congestion controls
 //!
 //! The run has no samples over time, but computes all metrics.
@@ -24,7 +25,12 @@ static ALLOCATOR: Counting = Counting;
 fn main() -> ExitCode {
     let registry = Registry::standard();
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut threads = 1;
+    if let [.., "--threads", number] = args[..] {
+        threads = number.parse().unwrap_or(1);
+        args.truncate(args.len() - 2);
+    }
     let done = match args[..] {
         ["--list"] => Ok(registry
             .ccs()
@@ -47,17 +53,21 @@ fn main() -> ExitCode {
                 rtt,
                 duration,
                 &format!("{queue}buffer = \"1bdp\""),
+                threads,
             )
         }
         [cc, flows, rate, rtt, duration, queue] => {
             let queue = format!("queue = \"{queue}\"");
-            scale(&registry, cc, flows, rate, rtt, duration, &queue)
+            scale(&registry, cc, flows, rate, rtt, duration, &queue, threads)
         }
-        _ => Err("usage: scale CC FLOWS RATE RTT DURATION [QUEUE], or scale --list".into()),
+        _ => Err(
+            "usage: scale CC FLOWS RATE RTT DURATION [QUEUE] [--threads N], or scale --list".into(),
+        ),
     };
     narrows_bench::told(done)
 }
 
+#[allow(clippy::too_many_arguments)] // those of the command line
 fn scale(
     registry: &Registry<Packet>,
     cc: &str,
@@ -66,6 +76,7 @@ fn scale(
     rtt: &str,
     duration: &str,
     queue: &str,
+    threads: usize,
 ) -> Result<String, String> {
     let text = format!(
         "title = \"scale\"\nduration = \"{duration}\"\n[path]\nrate = \"{rate}\"\nrtt = \
@@ -75,6 +86,7 @@ fn scale(
     let scenario = Scenario::from_toml(&text, "scale", registry).map_err(|e| e.to_string())?;
     let options = Options {
         sample_interval: None,
+        threads,
         ..Options::default()
     };
     let before = counts().live;

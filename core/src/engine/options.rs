@@ -22,6 +22,8 @@ pub struct Options {
     pub verdicts: usize,
     /// Whether samples include the internal state of congestion controls.
     pub states: bool,
+    /// The largest number of threads of one run. Results do not depend on it.
+    pub threads: usize,
 }
 
 impl Default for Options {
@@ -30,6 +32,7 @@ impl Default for Options {
             sample_interval: Some(Span::ms(100)),
             verdicts: 0,
             states: false,
+            threads: 1,
         }
     }
 }

@@ -285,6 +285,23 @@ impl<P: Packet> Path<P> {
         }
     }
 
+    /// Returns an empty path without hops, with the propagation delay of this path's reverse
+    /// direction. Returns `None` if that direction has a hop or a varying delay.
+    pub fn reverse_alone(&self) -> Option<Path<P>> {
+        let out = match &self.reverse.out {
+            DelayLine::Constant(line) if self.reverse.hops.is_empty() => {
+                DelayLine::Constant(ConstantDelay::new(line.delay()))
+            }
+            _ => return None,
+        };
+        let mut path = Path {
+            forward: Direction::distance(Delays::default()),
+            reverse: Direction::distance(Delays::default()),
+        };
+        path.reverse.out = out;
+        Some(path)
+    }
+
     /// Returns the hops by number.
     pub fn hops(&self) -> impl Iterator<Item = &Hop<P>> {
         self.forward.hops.iter().chain(&self.reverse.hops)

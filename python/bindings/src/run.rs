@@ -81,7 +81,7 @@ impl Run {
 /// Runs the scenario in a TOML text. Files that it names are relative to the folder of `file_name`.
 #[pyfunction]
 #[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, states=false,
-record=None, progress=None))]
+threads=1, record=None, progress=None))]
 #[allow(clippy::too_many_arguments)] // keywords in Python
 pub fn run_toml(
     py: Python<'_>,
@@ -91,6 +91,7 @@ pub fn run_toml(
     sample_interval: Option<&str>,
     verdicts: usize,
     states: bool,
+    threads: usize,
     record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
@@ -103,6 +104,7 @@ pub fn run_toml(
         sample_interval,
         verdicts,
         states,
+        threads,
         record,
         progress,
     )
@@ -111,7 +113,7 @@ pub fn run_toml(
 /// Runs the scenario in nested tables (Python dictionaries).
 #[pyfunction]
 #[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, states=false,
-record=None, progress=None))]
+threads=1, record=None, progress=None))]
 #[allow(clippy::too_many_arguments)] // keywords in Python
 pub fn run_tree(
     py: Python<'_>,
@@ -120,6 +122,7 @@ pub fn run_tree(
     sample_interval: Option<&str>,
     verdicts: usize,
     states: bool,
+    threads: usize,
     record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
@@ -132,6 +135,7 @@ pub fn run_tree(
         sample_interval,
         verdicts,
         states,
+        threads,
         record,
         progress,
     )
@@ -564,17 +568,26 @@ fn run(
     sample_interval: Option<&str>,
     verdicts: usize,
     states: bool,
+    threads: usize,
     record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     scenario.seed = seed.unwrap_or(scenario.seed);
-    let options = options(&scenario, sample_interval, verdicts, states)?;
+    let options = Options {
+        threads,
+        ..options(&scenario, sample_interval, verdicts, states)?
+    };
     let record_error = RecordError::default();
     let capture = record
         .map(|file| capture(&file, &scenario.title, &record_error))
         .transpose()?;
     let done = if external::any() {
         let scenario = scenario.clone();
+        // The supervisor observes only one thread.
+        let options = Options {
+            threads: 1,
+            ..options
+        };
         supervised(py, progress.as_ref(), move |visit| {
             narrows_sim::run_recorded(&scenario, &registry(), &options, capture, visit)
         })

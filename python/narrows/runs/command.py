@@ -82,6 +82,14 @@ _VERDICTS = 20_000
     "scenario changes this"
 )
 @option(
+    "--threads",
+    group="Simulation",
+    metavar="N",
+    type=click.IntRange(1, 2),
+    show_default="1",
+    help="Largest number of threads of one run; results do not depend on it",
+)
+@option(
     "--out",
     group="Output",
     metavar="DIR",
@@ -119,6 +127,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     queues: str | None,
     seed: int | None,
     seeds: int | None,
+    threads: int | None,
     as_json: bool,
     out: str | None,
     record: str | None,
@@ -147,7 +156,9 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
             samples=samples_for(sample_interval, plot, None, out)["sample_interval"],
             plot=plot, latex=latex, style=style,
             as_json=as_json, quiet=quiet,
-            refused={"--record": record, "--report": page, "--strict": strict, "--states": states},
+            refused={"--record": record, "--report": page, "--strict": strict, "--states": states,
+                "--threads": threads,
+            },
         )  # fmt: skip
         return
     if states and plot is None and page is None:
@@ -167,6 +178,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
                 engine=cast("Engine", engine),
                 kernel=kernel,
                 queues=cast("Queues | None", queues),
+                threads=threads,
                 **samples_for(sample_interval, plot, page, out, states=states),
                 record=record,
                 progress=bar,

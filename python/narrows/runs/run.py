@@ -455,6 +455,7 @@ def run(
     sample_interval: str | None = None,
     verdicts: int = 0,
     states: bool = False,
+    threads: int | None = None,
     record: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -474,6 +475,8 @@ def run(
         states: Whether the table `states` has the internal state of congestion controls. With the
             engines `live` and `linux`, the table contains the values that the kernel reports in
             `TCP_CC_INFO`.
+        threads: The largest number of threads of the engine `sim` for this run, 1 or 2; by default
+            1. The result does not depend on it.
         record: A capture file (pcapng, for Wireshark) for all packets. The file exists only after
             the end of the run.
         progress: Called repeatedly; an exception that it raises stops the run.
@@ -489,12 +492,20 @@ def run(
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
+    if threads not in {None, 1, 2}:
+        raise EngineError(f"threads = {threads} is not 1 or 2")
+    if threads is not None and engine != "sim":
+        raise EngineError(
+            f"threads = {threads}: the engine `{engine}` has no such option; write the engine `sim`"
+        )
     how: JsonObject = {
         "sample_interval": sample_interval,
         "verdicts": verdicts,
         "states": states,
         "progress": progress,
     }
+    if threads is not None:
+        how["threads"] = threads
     if engine == "linux":
         how |= {"kernel": kernel, "queues": queues or "kernel"}
     elif queues is not None:

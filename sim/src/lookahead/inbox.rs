@@ -111,6 +111,14 @@ impl Inbox {
     pub fn set(&mut self, id: u32, due: Option<Time>) {
         self.alarms.set(id, due.unwrap_or(Time::MAX));
     }
+    /// Adds the timers of other flows.
+    pub fn add(&mut self, others: &Inbox) {
+        for (due, id) in others.alarms.due.iter().zip(0..) {
+            if *due < Time::MAX {
+                self.alarms.set(id, *due);
+            }
+        }
+    }
     /// Begins a window with `n` arrivals, whose [places](super::Outbox::caused_by_arrival) are 0 to
     /// `n − 1`.
     pub fn begin(&mut self, n: usize) {

@@ -35,6 +35,7 @@
 //! - windows: Nicol, *The Cost of Conservative Synchronization in Parallel Discrete Event
 //!   Simulations*, JACM 1993.
 
+mod half;
 mod inbox;
 mod outbox;
 
@@ -42,6 +43,7 @@ use crate::datapath::Datapath;
 use crate::flow::{RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::packet::{Kind, Packet};
 use crate::prefetch::{load, prefetch};
+pub(crate) use half::{Half, Window, send_both};
 use inbox::{Arrivals, Inbox};
 use narrows_core::engine::Network;
 use narrows_core::net::lookahead::Lookahead as _;
@@ -127,7 +129,9 @@ impl Lookahead {
         self.until = (begin + self.span).min(limit);
         run_path(datapath, begin);
         outbox(datapath, |outbox| outbox.begin(begin));
-        run_end::<FAR>(&mut self.far, datapath, self.until, self.until);
+        with_arrivals::<FAR>(datapath, |datapath, arrivals| {
+            run_end::<FAR>(&mut self.far, datapath, arrivals, self.until, self.until)
+        });
         send(datapath, FAR);
         outbox(datapath, |outbox| outbox.begin(begin));
         self.until
@@ -135,7 +139,9 @@ impl Lookahead {
 
     /// Runs the senders: arrivals before one time and timers before another one.
     pub fn run_senders(&mut self, datapath: &mut Datapath, arrivals: Time, timers: Time) {
-        run_end::<NEAR>(&mut self.near, datapath, arrivals, timers);
+        with_arrivals::<NEAR>(datapath, |datapath, waiting| {
+            run_end::<NEAR>(&mut self.near, datapath, waiting, arrivals, timers)
+        });
     }
 }
 
@@ -165,28 +171,56 @@ fn send(datapath: &mut Datapath, port: Port) {
     }
 }
 
+/// Takes the packets on their way to one end. `act` handles the first of them, and returns their
+/// number.
+fn with_arrivals<const PORT: Port>(
+    datapath: &mut Datapath,
+    act: impl FnOnce(&mut Datapath, &Arrivals) -> usize,
+) {
+    let mut arrivals = take_arrivals::<PORT>(datapath);
+    let n = act(datapath, &arrivals);
+    arrivals.drain(..n);
+    put_back::<PORT>(datapath, arrivals);
+}
+
+fn take_arrivals<const PORT: Port>(datapath: &mut Datapath) -> Arrivals {
+    let path = datapath.network.with_outbox();
+    let arrivals = path.and_then(|(path, _)| path.arrivals(PORT));
+    arrivals.map(std::mem::take).unwrap_or_default()
+}
+
+fn put_back<const PORT: Port>(datapath: &mut Datapath, arrivals: Arrivals) {
+    let path = datapath.network.with_outbox();
+    if let Some(place) = path.and_then(|(path, _)| path.arrivals(PORT)) {
+        *place = arrivals;
+    }
+}
+
 /// Handles the arrivals at one end before `before`, and its timers before `timers`, flow by flow.
+/// Returns the number of these arrivals.
 fn run_end<const PORT: Port>(
     inbox: &mut Inbox,
     datapath: &mut Datapath,
+    arrivals: &Arrivals,
     before: Time,
     timers: Time,
-) {
-    let Some((path, _)) = datapath.network.with_outbox() else {
-        return;
-    };
-    let mut arrivals = path.arrivals(PORT).map(std::mem::take).unwrap_or_default();
-    sort_by_flow(inbox, datapath, &arrivals, before);
+) -> usize {
+    let numbered = PORT == NEAR && datapath.flows.divided();
+    sort_by_flow(inbox, datapath, arrivals, before);
     inbox.wake(timers);
     let mut n = 0;
     while let Some(id) = inbox.busy(n) {
         n += 1;
-        prefetch_flows::<PORT>(datapath, inbox, &arrivals, n);
+        prefetch_flows::<PORT>(datapath, inbox, arrivals, n);
         let (mut agenda, mut due) = inbox.agenda(id);
         let mut arrival = arrivals.get(agenda.first as usize);
         loop {
             let next = if let Some((now, packet)) = arrival.filter(|(at, _)| *at <= due) {
-                let place = agenda.first;
+                let place = if numbered {
+                    packet.place()
+                } else {
+                    agenda.first
+                };
                 inbox.take_arrival(&mut agenda);
                 arrival = arrivals.get(agenda.first as usize);
                 if let Some(next) = arrival {
@@ -219,13 +253,9 @@ fn run_end<const PORT: Port>(
         }
         inbox.done(id, due);
     }
-    arrivals.drain(..inbox.arrived());
+    let n = inbox.arrived();
     inbox.clear();
-    if let Some((path, _)) = datapath.network.with_outbox() {
-        if let Some(place) = path.arrivals(PORT) {
-            *place = arrivals;
-        }
-    }
+    n
 }
 
 /// Prefetches the content of an ACK, unless the packet contains it.
@@ -256,8 +286,12 @@ fn sort_by_flow(inbox: &mut Inbox, datapath: &mut Datapath, arrivals: &Arrivals,
                         inbox.prefetch_agenda_of(ahead);
                     }
                 }
-                inbox.arrive(id, place as u32, (place + run - 1) as u32);
+                if datapath.flows.hold(id as usize) {
+                    inbox.arrive(id, place as u32, (place + run - 1) as u32);
+                }
                 run
+            } else if !datapath.flows.begin_with_first() {
+                1
             } else {
                 answer(datapath, *now, packet, place as u32);
                 1

@@ -49,6 +49,13 @@ impl Burst {
     fn new(after: Span, place: u32, first: usize) -> Burst {
         Burst(u128::from(after.as_ns() << 32 | u64::from(place)) << 64 | (first as u128) << 32 | 1)
     }
+    /// Time and place, by which bursts of several outboxes are sorted.
+    fn order(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+    fn place(self) -> u32 {
+        (self.0 >> 64) as u32
+    }
     fn after(self) -> Span {
         Span::ns((self.0 >> 96) as u64)
     }
@@ -106,6 +113,48 @@ impl Outbox {
                 &self.packets[first..first + number],
             );
         }
+        self.clear();
+    }
+    /// As [`drain`](Self::drain), for the packets of two outboxes, whose windows begin at one time.
+    pub fn drain_both(&mut self, other: &mut Outbox, mut push: impl FnMut(Time, &[Packet])) {
+        debug_assert!(self.is_empty() || other.is_empty() || self.began == other.began);
+        self.sort();
+        other.sort();
+        let (mut here, mut there) = (0, 0);
+        loop {
+            let (outbox, next) = match (self.sorted.get(here), other.sorted.get(there)) {
+                (Some(own), Some(its)) if own.order() < its.order() => (&*self, &mut here),
+                (Some(_), None) => (&*self, &mut here),
+                (_, Some(_)) => (&*other, &mut there),
+                (None, None) => break,
+            };
+            let burst = outbox.sorted[*next];
+            if let Some(ahead) = outbox.sorted.get(*next + AHEAD) {
+                prefetch(&outbox.packets[ahead.packets().0]);
+            }
+            *next += 1;
+            let (first, number) = burst.packets();
+            push(
+                outbox.began + burst.after(),
+                &outbox.packets[first..first + number],
+            );
+        }
+        self.clear();
+        other.clear();
+    }
+    /// Stores in each ACK its place among those that are sent at the same time.
+    pub fn number(&mut self) {
+        for burst in &self.bursts {
+            // Places of packets caused by timers stay above those of packets caused by arrivals.
+            let place = burst.place();
+            let place = place & !TIMER | (place & TIMER) >> 1;
+            let (first, number) = burst.packets();
+            for packet in &mut self.packets[first..first + number] {
+                *packet = packet.with_place(place);
+            }
+        }
+    }
+    fn clear(&mut self) {
         self.shrink();
         self.bursts.clear();
         self.sorted.clear();
@@ -126,8 +175,11 @@ impl Outbox {
         }
     }
     /// Sorts the bursts: first into about as many slots of time as there are bursts, then by
-    /// insertion.
-    fn sort(&mut self) {
+    /// insertion. Until the outbox is drained, no packet may be added.
+    pub fn sort(&mut self) {
+        if !self.sorted.is_empty() {
+            return;
+        }
         if self.bursts.is_sorted() {
             return std::mem::swap(&mut self.bursts, &mut self.sorted);
         }

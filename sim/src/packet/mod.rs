@@ -45,7 +45,7 @@
 //!
 //! | bits of `entered` | content |
 //! |---|---|
-//! | 0 to 47 | time when the packet entered its present queue, in ns |
+//! | 0 to 47 | time when the packet entered its present queue, in ns; of an ACK with two threads, its place |
 //! | 48 to 55 | far host: number, translated or not, source or destination |
 //! | 56 to 63 | Wi-Fi station |
 
@@ -348,6 +348,25 @@ impl Packet {
     pub fn at_station(mut self, station: u8) -> Packet {
         self.entered = self.entered & !(0xff << STATION) | u64::from(station) << STATION;
         self
+    }
+    /// This ACK with its place among all ACKs that were sent at the same time, for a reverse path
+    /// without a queue.
+    #[inline]
+    pub fn with_place(mut self, place: u32) -> Packet {
+        self.entered = self.entered & !WHEN | u64::from(place);
+        self
+    }
+    /// The place from [`with_place`](Self::with_place).
+    #[inline]
+    pub fn place(&self) -> u32 {
+        self.entered as u32
+    }
+    /// This ACK, of which the content is stored as that of `stored`.
+    pub fn with_content_of(self, stored: &Packet) -> Packet {
+        Packet {
+            word: stored.word,
+            ..self
+        }
     }
     /// The Wi-Fi station.
     pub fn station(&self) -> u8 {

@@ -7,9 +7,9 @@ use crate::datapath::{Datapath, Probe};
 use crate::device::Devices;
 use crate::error::SimError;
 use crate::flow::{
-    Driver, Flow, MEASURE, NOT_MEASURED, RESTART, START, STOP, TIMERS_PER_FLOW, shared,
+    Driver, Flow, Flows, MEASURE, NOT_MEASURED, RESTART, START, STOP, TIMERS_PER_FLOW, shared,
 };
-use crate::lookahead::Lookahead;
+use crate::lookahead::{Half, Lookahead};
 use crate::network::SimNetwork;
 use crate::observer::{Observer, Packets};
 use crate::owners::Owners;
@@ -89,7 +89,7 @@ impl World {
         let mut observer = Observer::new(scenario, queues, options, packets);
         observer.recorder = recorder;
         let mut datapath = Datapath {
-            flows,
+            flows: Flows::new(flows),
             probes,
             devices: Devices::new(scenario, registry)?,
             offload: scenario.path.offload,
@@ -99,11 +99,17 @@ impl World {
             timers,
             events: 0,
         };
-        let lookahead = if applications.is_empty() && transports.is_empty() && !stepped {
+        let mut lookahead = if applications.is_empty() && transports.is_empty() && !stepped {
             Lookahead::new(&mut datapath).map(Box::new)
         } else {
             None
         };
+        let half = lookahead.as_mut().filter(|_| options.threads > 1);
+        let half = half.and_then(|lookahead| {
+            let packets = Packets::new(scenario, Owners::default());
+            let observer = Observer::new(scenario, Vec::new(), options, packets);
+            Half::divide(&mut datapath, lookahead, observer).map(Box::new)
+        });
         let metric_interval = metric_interval(scenario.duration);
         let sample_interval = options.sample_interval;
         Ok(World {
@@ -111,6 +117,7 @@ impl World {
             applications,
             transports,
             lookahead,
+            half,
             end: Time::ZERO + scenario.duration,
             metric_interval,
             next_metrics: Time::ZERO + metric_interval,

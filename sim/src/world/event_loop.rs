@@ -17,7 +17,7 @@ use super::World;
 use crate::datapath::Datapath;
 use crate::error::SimError;
 use crate::flow::{Driver, Flow, MEASURE, RECEIVER, RESTART, SENDER, START, STOP, TIMERS_PER_FLOW};
-use crate::lookahead::{outbox, run_path};
+use crate::lookahead::{Lookahead, outbox, run_path};
 use crate::owners::{is_application, is_transport};
 use crate::packet::Kind;
 use crate::prefetch::{load, prefetch};
@@ -32,7 +32,7 @@ pub(super) const PROGRESS_EVENTS: u64 = 1 << 15;
 const MANY_FLOWS: usize = 256;
 
 /// One nanosecond later.
-fn after(now: Time) -> Time {
+pub(super) fn after(now: Time) -> Time {
     now + Span::ns(1)
 }
 
@@ -44,6 +44,9 @@ impl World {
         until: Time,
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), SimError> {
+        if self.half.is_some() {
+            return self.run_halves(until, progress);
+        }
         if self.lookahead.is_some() {
             return self.run_windows(until, progress);
         }
@@ -149,7 +152,7 @@ impl World {
 
     /// Calls `progress` once per [`PROGRESS_EVENTS`].
     #[inline]
-    fn report(
+    pub(super) fn report(
         &mut self,
         now: Time,
         progress: &mut dyn FnMut(Progress) -> bool,
@@ -188,53 +191,18 @@ impl World {
             return self.applications.fire(now, number, datapath);
         }
         let (id, timer) = (number / TIMERS_PER_FLOW, number % TIMERS_PER_FLOW);
-        let Some(flow) = datapath.flows.get_mut(id as usize) else {
-            let probe = number as usize - datapath.flows.len() * TIMERS_PER_FLOW as usize;
-            datapath.ping(now, probe);
-            let next = datapath.probes[probe].departures.next_ping();
-            return datapath
-                .timers
-                .set(number, (next < self.end).then_some(next));
-        };
-        match flow.driver {
-            Driver::Tcp => {}
-            Driver::Application(number) => {
-                return self.fire_application(now, id, number as usize, timer);
+        match datapath.flows.get(id as usize).map(|flow| flow.driver) {
+            Some(Driver::Application(number)) => {
+                self.fire_application(now, id, number as usize, timer);
             }
-            Driver::Transport(number) => return self.fire_transport(now, id, number, timer),
-        }
-        let due = match timer {
-            SENDER => {
-                let due = datapath.wake_sender(now, id);
-                return datapath.timers.set(number, due);
-            }
-            RECEIVER => {
-                let due = datapath.wake_receiver(now, id);
-                return datapath.timers.set(number, due);
-            }
-            START => {
-                flow.meter.started(now);
-                datapath.at_sender(now, id, |flow, nic| {
-                    flow.sender.connect(now, &mut nic.wire())
-                })
-            }
-            RESTART => datapath.at_sender(now, id, |flow, nic| {
-                flow.sender.resume(now, &mut nic.wire())
-            }),
-            STOP if flow.restarts => return flow.sender.pause(),
-            STOP => {
-                stop(now, flow);
-                let due = flow.sender.next_wakeup();
-                // Jitter may have moved the start behind the stop.
-                datapath.timers.set(id * TIMERS_PER_FLOW + START, None);
-                due
-            }
-            MEASURE => return flow.meter.measure(now, &flow.sender.info()),
-            _ => return,
-        };
-        match &mut self.lookahead {
-            Some(lookahead) => lookahead.set_sender(id, due),
-            None => datapath.timers.set(id * TIMERS_PER_FLOW + SENDER, due),
+            Some(Driver::Transport(number)) => self.fire_transport(now, id, number, timer),
+            _ => fire(
+                now,
+                number,
+                datapath,
+                self.lookahead.as_deref_mut(),
+                self.end,
+            ),
         }
     }
 
@@ -287,6 +255,57 @@ impl World {
         run_path(datapath, now);
         datapath.network.poll(now, &mut datapath.observer);
         debug_assert!(datapath.observer.packets.arrivals.is_empty());
+    }
+}
+
+/// Handles timer `number`, of a probe or of a flow with its own endpoints. `end` is the end of the
+/// run.
+pub(super) fn fire(
+    now: Time,
+    number: u32,
+    datapath: &mut Datapath,
+    lookahead: Option<&mut Lookahead>,
+    end: Time,
+) {
+    let (id, timer) = (number / TIMERS_PER_FLOW, number % TIMERS_PER_FLOW);
+    let Some(flow) = datapath.flows.get_mut(id as usize) else {
+        let probe = number as usize - datapath.flows.len() * TIMERS_PER_FLOW as usize;
+        datapath.ping(now, probe);
+        let next = datapath.probes[probe].departures.next_ping();
+        return datapath.timers.set(number, (next < end).then_some(next));
+    };
+    let due = match timer {
+        SENDER => {
+            let due = datapath.wake_sender(now, id);
+            return datapath.timers.set(number, due);
+        }
+        RECEIVER => {
+            let due = datapath.wake_receiver(now, id);
+            return datapath.timers.set(number, due);
+        }
+        START => {
+            flow.meter.started(now);
+            datapath.at_sender(now, id, |flow, nic| {
+                flow.sender.connect(now, &mut nic.wire())
+            })
+        }
+        RESTART => datapath.at_sender(now, id, |flow, nic| {
+            flow.sender.resume(now, &mut nic.wire())
+        }),
+        STOP if flow.restarts => return flow.sender.pause(),
+        STOP => {
+            stop(now, flow);
+            let due = flow.sender.next_wakeup();
+            // Jitter may have moved the start behind the stop.
+            datapath.timers.set(id * TIMERS_PER_FLOW + START, None);
+            due
+        }
+        MEASURE => return flow.meter.measure(now, &flow.sender.info()),
+        _ => return,
+    };
+    match lookahead {
+        Some(lookahead) => lookahead.set_sender(id, due),
+        None => datapath.timers.set(id * TIMERS_PER_FLOW + SENDER, due),
     }
 }
 

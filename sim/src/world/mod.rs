@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `construction` | the scenario becomes flows, probes, a network and timers |
 //! | `event_loop` | the order of events, with lookahead or event by event |
+//! | `halves` | the event loop with lookahead on two threads |
 //! | `sampling` | metrics and samples at intervals, and at the end of the run |
 //! | `stepping` | a run that its caller advances step by step |
 //! | `streaming` | a run that its caller advances in slices, with its samples so far |
@@ -13,6 +14,7 @@
 
 mod construction;
 mod event_loop;
+mod halves;
 mod sampling;
 mod stepping;
 mod streaming;
@@ -24,7 +26,7 @@ use crate::application::Applications;
 use crate::datapath::Datapath;
 use crate::error::{SimError, check};
 use crate::flow::{Driver, Flow};
-use crate::lookahead::Lookahead;
+use crate::lookahead::{Half, Lookahead};
 use crate::packet::Packet;
 use crate::transport::Transports;
 use narrows_core::capture::Capture;
@@ -101,7 +103,7 @@ fn finish(
         observer.levels,
         sampled.then_some(&mut samples),
     );
-    let named = datapath.flows.into_iter().zip(&scenario.flows);
+    let named = datapath.flows.into_vec().into_iter().zip(&scenario.flows);
     let flows: Vec<_> = named
         .map(|(flow, spec)| flow_metrics(flow, spec, &world.applications, scenario))
         .collect();
@@ -150,6 +152,8 @@ struct World {
     transports: Transports,
     /// The state of lookahead, if it is used.
     lookahead: Option<Box<Lookahead>>,
+    /// With two threads: every second flow; all others are in `datapath`.
+    half: Option<Box<Half>>,
     end: Time,
     /// Interval of the samples for metrics, and time of the next one.
     metric_interval: Span,

@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::application::Applications;
-use crate::flow::{Driver, Flow, NOT_MEASURED, TIMERS_PER_FLOW};
+use crate::flow::{Driver, Flow, Flows, NOT_MEASURED, TIMERS_PER_FLOW};
 use crate::transport::Transports;
 use narrows_core::metrics::SERIES_INTERVAL;
 use narrows_core::tcp::Info;
@@ -13,10 +13,22 @@ impl World {
     /// Takes the samples that are due at `now`.
     pub(super) fn sample(&mut self, now: Time) {
         self.catch_up(now);
-        let datapath = &mut self.datapath;
+        self.sample_flows(now);
+        self.sample_network(now);
+    }
+
+    /// Takes the samples of all flows that are due at `now`.
+    pub(super) fn sample_flows(&mut self, now: Time) {
         let (metrics, rows) = (self.next_metrics == now, self.next_samples == now);
-        let point = metrics && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
-        for (flow, id) in datapath.flows.iter_mut().zip(0u32..) {
+        let point = metrics && has_point(now);
+        let of_first = self.datapath.flows.numbered();
+        let mut of_second = self
+            .half
+            .as_mut()
+            .map(|half| half.datapath.flows.numbered());
+        let pairs =
+            of_first.map(|first| [Some(first), of_second.as_mut().and_then(Iterator::next)]);
+        for (id, flow) in pairs.flatten().flatten() {
             if !flow.meter.runs() {
                 continue;
             }
@@ -44,6 +56,13 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Takes the samples of everything else that are due at `now`, and sets the time of the next
+    /// samples.
+    pub(super) fn sample_network(&mut self, now: Time) {
+        let datapath = &mut self.datapath;
+        let (metrics, rows) = (self.next_metrics == now, self.next_samples == now);
         let queue_rows = rows.then_some(&mut self.samples);
         datapath
             .observer
@@ -68,7 +87,7 @@ impl World {
         let end = self.end;
         self.catch_up(end);
         let datapath = &mut self.datapath;
-        for (flow, id) in datapath.flows.iter_mut().zip(0u32..) {
+        for (id, flow) in datapath.flows.numbered() {
             let info = info(flow, &self.applications, &self.transports);
             if !timed_out(flow, &info) && flow.meter.runs() {
                 flow.meter.limited(flow.sender.limited(end));
@@ -108,6 +127,23 @@ fn timed_out(flow: &mut Flow, info: &Info) -> bool {
     flow.meter.limited(flow.sender.limited(at));
     flow.meter.timed_out(at, info);
     true
+}
+
+/// Whether the time series have a point at `now`.
+fn has_point(now: Time) -> bool {
+    now.as_ns() % SERIES_INTERVAL.as_ns() == 0
+}
+
+/// Takes the samples for metrics at `now`, of flows with their own endpoints.
+pub(super) fn sample_metrics(now: Time, flows: &mut Flows) {
+    let point = has_point(now);
+    for (_, flow) in flows.numbered().filter(|(_, flow)| flow.meter.runs()) {
+        let info = flow.sender.info();
+        flow.meter.sample(now, &info);
+        if point {
+            flow.meter.point(now, &info);
+        }
+    }
 }
 
 /// The state of a flow: that of its sender, of its workload's connections, or of its transport.
