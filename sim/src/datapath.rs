@@ -183,15 +183,11 @@ impl<'a> Nic<'a> {
         if self.device.is_some() {
             return self.pass_to_device(&segment);
         }
-        if !self.offload {
+        if self.offload {
+            self.hold(segment);
+        } else {
             self.enter_path(&segment);
-            return Fate::Sent;
         }
-        if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
-            return Fate::Sent;
-        }
-        self.flush();
-        self.held = Some(segment);
         Fate::Sent
     }
     /// Sends a ping or a datagram of an application.
@@ -206,9 +202,24 @@ impl<'a> Nic<'a> {
         }
     }
     /// Ends the event: sends the segment that was held back to be joined with following ones.
+    #[inline]
     pub fn flush(&mut self) {
+        if self.held.is_some() {
+            self.send_held();
+        }
+    }
+    #[inline(never)]
+    fn send_held(&mut self) {
         if let Some(segment) = self.held.take() {
             self.enter_path(&segment);
+        }
+    }
+    /// Joins a segment to the one that was held back, or holds it back instead of that one.
+    #[inline(never)]
+    fn hold(&mut self, segment: Segment) {
+        if !self.held.as_mut().is_some_and(|held| held.join(&segment)) {
+            self.send_held();
+            self.held = Some(segment);
         }
     }
     #[inline(always)]
@@ -223,7 +234,7 @@ impl<'a> Nic<'a> {
         };
         packet.labelled(self.label, self.port)
     }
-    #[inline]
+    #[inline(always)]
     fn enter_path(&mut self, segment: &Segment) {
         let packet = self.packet(segment);
         self.network
@@ -498,6 +509,7 @@ impl<'a> AckNic<'a> {
     pub fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
         |ack| self.send(ack)
     }
+    #[inline(always)]
     fn send(&mut self, ack: AckSegment) {
         let packet = self
             .observer

@@ -187,36 +187,12 @@ impl Receiver {
         self.holes.truesize
     }
 
-    /// Handles an arriving segment.
+    /// Handles an arriving segment. It is inlined, so that the segment need not be in memory.
+    #[inline(always)]
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         self.clock = now;
-        if seg.syn {
-            if self.phase != Phase::Established {
-                if self.stamps {
-                    self.ts_recent = seg.tsval;
-                }
-                // Of several SYNs the first to arrive counts.
-                if self.phase == Phase::Listen {
-                    self.marks.on_syn(self.ecn, seg);
-                }
-                self.phase = Phase::SynReceived;
-                self.send_syn_ack(now, wire);
-            }
+        if (seg.syn || self.phase != Phase::Established) && !self.on_handshake(now, seg, wire) {
             return;
-        }
-        match self.phase {
-            Phase::Listen => return,
-            Phase::SynReceived => {
-                self.phase = Phase::Established;
-                self.syn_ack_timer = None;
-                if seg.seq == 0 && self.stamps {
-                    self.ts_recent = self.ts_recent.max(seg.tsval);
-                }
-                self.rtt_us = now.since(self.syn_ack_sent).as_us().max(1);
-                self.window.established(now, self.nxt);
-                self.acks.established(self.ticks.at(now));
-            }
-            Phase::Established => {}
         }
         if seg.len > 0 && paws::is_past(self.ts_recent, seg.tsval) {
             self.refuse(seg, wire);
@@ -231,7 +207,45 @@ impl Receiver {
         }
     }
 
+    /// Handles a SYN, or the segment that ends the handshake. Returns whether the segment may
+    /// contain data.
+    #[inline(never)]
+    fn on_handshake(
+        &mut self,
+        now: Time,
+        seg: &Segment,
+        wire: &mut impl FnMut(AckSegment),
+    ) -> bool {
+        if seg.syn {
+            if self.phase != Phase::Established {
+                if self.stamps {
+                    self.ts_recent = seg.tsval;
+                }
+                // Of several SYNs the first to arrive counts.
+                if self.phase == Phase::Listen {
+                    self.marks.on_syn(self.ecn, seg);
+                }
+                self.phase = Phase::SynReceived;
+                self.send_syn_ack(now, wire);
+            }
+            return false;
+        }
+        if self.phase == Phase::Listen {
+            return false;
+        }
+        self.phase = Phase::Established;
+        self.syn_ack_timer = None;
+        if seg.seq == 0 && self.stamps {
+            self.ts_recent = self.ts_recent.max(seg.tsval);
+        }
+        self.rtt_us = now.since(self.syn_ack_sent).as_us().max(1);
+        self.window.established(now, self.nxt);
+        self.acks.established(self.ticks.at(now));
+        true
+    }
+
     /// Rejects data with an old timestamp: the data is answered with an ACK and otherwise ignored.
+    #[inline(never)]
     fn refuse(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if seg.seq < self.nxt {
             let end = (seg.seq + u64::from(seg.len)).min(self.nxt);
@@ -245,15 +259,13 @@ impl Receiver {
         self.send_ack(wire);
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_data(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if let Some(header) = &seg.congestion {
             self.feedback = self.feedback.and(header.feedback);
         }
-        if let Some(unread) = self.unread.filter(|u| u.at < now) {
-            let end = self.holes.end().unwrap_or(self.nxt);
-            self.window.read(unread.at, unread.first_end, self.nxt, end);
-            self.unread = None;
+        if self.unread.as_ref().is_some_and(|unread| unread.at < now) {
+            self.read();
         }
         let range = Range {
             start: seg.seq,
@@ -274,13 +286,7 @@ impl Receiver {
             }
         }
         if range.end <= self.nxt {
-            // A duplicate: report it at once, and send quick ACKs for a while.
-            self.dsack = Some(range);
-            self.acks
-                .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
-            self.acks.schedule();
-            self.send_ack(wire);
-            return;
+            return self.on_duplicate(range, wire);
         }
         self.window.measure_segment(seg.len);
         if range.start > self.nxt {
@@ -293,7 +299,27 @@ impl Receiver {
         }
     }
 
+    /// The application has read all data.
     #[inline]
+    fn read(&mut self) {
+        if let Some(unread) = self.unread.take() {
+            let end = || self.holes.end().unwrap_or(self.nxt);
+            self.window.read(unread.at, unread.first_end, self.nxt, end);
+        }
+    }
+
+    /// Handles data that has all arrived before: reports it at once, and sends quick ACKs for a
+    /// while.
+    #[inline(never)]
+    fn on_duplicate(&mut self, range: Range, wire: &mut impl FnMut(AckSegment)) {
+        self.dsack = Some(range);
+        self.acks
+            .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
+        self.acks.schedule();
+        self.send_ack(wire);
+    }
+
+    #[inline(always)]
     fn on_in_order(
         &mut self,
         now: Time,
@@ -313,7 +339,7 @@ impl Receiver {
             ),
             None => window::truesize(seg.len),
         };
-        let unread = segments + self.holes.truesize;
+        let mut queued = segments + self.holes.truesize;
         self.acks.data_arrived(
             self.ticks.at(now),
             seg.psh,
@@ -325,31 +351,14 @@ impl Receiver {
             self.read_marks(seg, wire);
         }
         self.window.measure_rtt_by_window(now, self.nxt);
-        if self.window.grow(seg.len, unread, true) {
+        if self.window.grow(seg.len, queued, true) {
             self.acks.quick |= 1;
         }
         self.wait_for_reader(now, seg.seq, self.nxt);
         if !self.holes.is_empty() {
-            self.nxt = self.holes.fill(self.nxt);
-            self.wait_for_reader(now, end, self.nxt);
-            if self.holes.is_empty() {
-                self.acks.whole();
-            }
+            queued = self.fill_hole(now, queued);
         }
-        self.window.queued = match self.unread {
-            // Data behind the hole has been merged with it.
-            Some(unread) if self.nxt > end => {
-                self.holes.truesize
-                    + window::truesize_of(
-                        Range {
-                            start: unread.start,
-                            end: self.nxt,
-                        },
-                        self.holes.mss(),
-                    )
-            }
-            _ => unread,
-        };
+        self.window.queued = queued;
         // Before the application has read, two segments cause an ACK only if it would not shrink
         // the window.
         let many = self.nxt - self.acks.acked > u64::from(self.window.segment())
@@ -370,7 +379,31 @@ impl Receiver {
         }
     }
 
+    /// Joins data behind the hole, if the data before it is now complete. Returns the kernel memory
+    /// of data that is out of order or unread, which was `queued` before.
+    #[inline(never)]
+    fn fill_hole(&mut self, now: Time, queued: u64) -> u64 {
+        let end = self.nxt;
+        self.nxt = self.holes.fill(end);
+        self.wait_for_reader(now, end, self.nxt);
+        if self.holes.is_empty() {
+            self.acks.whole();
+        }
+        match self.unread {
+            // Data behind the hole has been merged with it.
+            Some(unread) if self.nxt > end => {
+                let run = Range {
+                    start: unread.start,
+                    end: self.nxt,
+                };
+                self.holes.truesize + window::truesize_of(run, self.holes.mss())
+            }
+            _ => queued,
+        }
+    }
+
     /// Handles the ECN bits of data.
+    #[inline(never)]
     fn read_marks(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         match self.marks.on_data(seg.ecn, self.nxt) {
             Heed::Nothing => {}
@@ -412,6 +445,7 @@ impl Receiver {
         }
     }
 
+    #[inline(never)]
     fn on_out_of_order(
         &mut self,
         now: Time,
@@ -455,7 +489,7 @@ impl Receiver {
 
     /// Sends the pending ACK, or sets its timer. `many`: more data than one full segment is
     /// unacknowledged.
-    #[inline]
+    #[inline(always)]
     fn check_ack(&mut self, now: Time, many: bool, wire: &mut impl FnMut(AckSegment)) {
         if !self.acks.scheduled {
             return;
@@ -550,7 +584,7 @@ impl Receiver {
         });
     }
 
-    #[inline]
+    #[inline(never)]
     fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
         wire(self.ack(self.nxt, self.marks.echo()));
         self.acks.sent(self.nxt);
