@@ -27,6 +27,10 @@ impl<const MAX: bool> Windowed<MAX> {
     /// may have any common unit; `now` must never decrease.
     #[inline]
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
+        let age = now.saturating_sub(self.best[0].0);
+        if self.any && !Self::beats(v, self.best[2].1) && age <= window / 4 {
+            return; // Most values change nothing: the candidates are ordered, the last is the worst.
+        }
         let s = (now, v);
         if !self.any
             || Self::beats(v, self.best[0].1)
@@ -42,7 +46,6 @@ impl<const MAX: bool> Windowed<MAX> {
         } else if Self::beats(v, self.best[2].1) {
             self.best[2] = s;
         }
-        let age = now.saturating_sub(self.best[0].0);
         if age > window {
             self.best = [self.best[1], self.best[2], s];
             if now.saturating_sub(self.best[0].0) > window {

@@ -115,13 +115,13 @@ impl Rtt {
     pub fn min_us(&self) -> Option<u64> {
         self.min.get()
     }
-    /// The timeout without backoff, in ticks; at most `longest`.
+    /// The timeout without backoff, in ticks.
     #[inline]
-    pub fn rto_ticks(&self, ticks: Jiffies, longest: Span) -> u64 {
+    pub fn rto_ticks(&self, ticks: Jiffies) -> u64 {
         if self.srtt8 == 0 {
             return ticks.from_us(RTO_INITIAL_US);
         }
-        ticks.from_us(((self.srtt8 >> 3) + self.rttvar4).min(longest.as_us()))
+        ticks.from_us((self.srtt8 >> 3) + self.rttvar4)
     }
 }
 
@@ -133,12 +133,12 @@ mod tests {
     fn the_first_sample_gives_three_times_itself_or_200_ms_more() {
         let ticks = Jiffies::new(1000);
         let mut r = Rtt::new(1000);
-        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 1000);
+        assert_eq!(r.rto_ticks(ticks), 1000);
         r.sample(300_000, 0, 1);
-        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 900);
+        assert_eq!(r.rto_ticks(ticks), 900);
         let mut r = Rtt::new(1000);
         r.sample(40_000, 0, 1);
-        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 240);
+        assert_eq!(r.rto_ticks(ticks), 240);
     }
 
     #[test]

@@ -456,6 +456,23 @@ impl Scoreboard {
     /// was retransmitted between two of them would lie between them.
     #[inline]
     pub fn pop_untouched(&mut self, ack: u64) -> Option<Untouched<'_>> {
+        let (end, buffers) = self.untouched(ack);
+        self.pop_run(end, buffers)
+    }
+    /// As [`pop_untouched`](Self::pop_untouched), if all segments below `ack` are of this kind;
+    /// otherwise, no segment is removed.
+    #[inline]
+    pub fn pop_all_untouched(&mut self, ack: u64) -> Option<Untouched<'_>> {
+        let (end, buffers) = self.untouched(ack);
+        if end < self.tail && self.at(end).end() <= ack {
+            return None;
+        }
+        self.pop_run(end, buffers)
+    }
+    /// The end of the run of [`pop_untouched`](Self::pop_untouched), and the number of super-packets
+    /// that end in it.
+    #[inline]
+    fn untouched(&self, ack: u64) -> (u64, u64) {
         const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
         let (mut end, mut buffers) = (self.head, 0);
         while end < self.tail {
@@ -466,6 +483,11 @@ impl Scoreboard {
             buffers += u64::from(!seg.is(GLUED));
             end += 1;
         }
+        (end, buffers)
+    }
+    /// Removes the segments before `end`, with the ends of this many super-packets.
+    #[inline]
+    fn pop_run(&mut self, end: u64, buffers: u64) -> Option<Untouched<'_>> {
         if end == self.head {
             return None;
         }

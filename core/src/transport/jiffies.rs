@@ -31,11 +31,12 @@ impl Jiffies {
     /// Returns the number of jiffies from the start of the clock to `now`.
     #[inline]
     pub fn at(self, now: Time) -> u64 {
-        // The usual divisors are constants, which need no division.
-        match self.ns {
-            1_000_000 => now.as_ns() / 1_000_000,
-            4_000_000 => now.as_ns() / 4_000_000,
-            ns => now.as_ns() / u64::from(ns),
+        // The usual divisors are constants, which need no division. They are distinguished by the
+        // other field: the compiler would replace a constant by the field that it equals.
+        match self.us {
+            1_000 => now.as_ns() / 1_000_000,
+            4_000 => now.as_ns() / 4_000_000,
+            _ => now.as_ns() / u64::from(self.ns),
         }
     }
     /// Returns the time of a tick.
@@ -45,10 +46,10 @@ impl Jiffies {
     /// Returns the number of ticks that cover `us` microseconds.
     #[inline]
     pub fn from_us(self, us: u64) -> u64 {
-        match self.us {
-            1_000 => us.div_ceil(1_000),
-            4_000 => us.div_ceil(4_000),
-            tick => us.div_ceil(u64::from(tick)),
+        match self.ns {
+            1_000_000 => us.div_ceil(1_000),
+            4_000_000 => us.div_ceil(4_000),
+            _ => us.div_ceil(u64::from(self.us)),
         }
     }
     /// Returns the microseconds of `ticks`.

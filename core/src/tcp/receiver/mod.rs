@@ -17,7 +17,7 @@ use super::paws;
 use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
 use super::{Config, EcnUse};
 use crate::kernel::Rule;
-use crate::packet::Feedback;
+use crate::packet::{Ecn, Feedback};
 use crate::prefetch::{Prefetch, record};
 use crate::rng::Rng;
 use crate::transport::Jiffies;
@@ -191,11 +191,29 @@ impl Receiver {
     #[inline(always)]
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         self.clock = now;
-        if (seg.syn || self.phase != Phase::Established) && !self.on_handshake(now, seg, wire) {
-            return;
+        if seg.syn || self.phase != Phase::Established {
+            let &Segment {
+                seq,
+                tsval,
+                syn,
+                ecn,
+                cwr,
+                ..
+            } = seg;
+            let fields = Segment {
+                seq,
+                tsval,
+                syn,
+                ecn,
+                cwr,
+                ..Segment::default()
+            };
+            if !self.on_handshake(now, &fields, wire) {
+                return;
+            }
         }
         if seg.len > 0 && paws::is_past(self.ts_recent, seg.tsval) {
-            self.refuse(seg, wire);
+            self.refuse(seg.seq, seg.len, wire);
             return;
         }
         self.acks.now |= self.marks.on_packet(seg.ecn, seg.len);
@@ -246,13 +264,10 @@ impl Receiver {
 
     /// Rejects data with an old timestamp: the data is answered with an ACK and otherwise ignored.
     #[inline(never)]
-    fn refuse(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
-        if seg.seq < self.nxt {
-            let end = (seg.seq + u64::from(seg.len)).min(self.nxt);
-            self.dsack = Some(Range {
-                start: seg.seq,
-                end,
-            });
+    fn refuse(&mut self, seq: u64, len: u32, wire: &mut impl FnMut(AckSegment)) {
+        if seq < self.nxt {
+            let end = (seq + u64::from(len)).min(self.nxt);
+            self.dsack = Some(Range { start: seq, end });
             self.acks
                 .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
         }
@@ -291,7 +306,7 @@ impl Receiver {
         self.window.measure_segment(seg.len);
         if range.start > self.nxt {
             if self.marks.on() {
-                self.read_marks(seg, wire);
+                self.read_marks(seg.ecn, wire);
             }
             self.on_out_of_order(now, seg.len, range, wire);
         } else {
@@ -348,7 +363,7 @@ impl Receiver {
             || rto_ticks(self.ticks, self.rtt_us),
         );
         if self.marks.on() {
-            self.read_marks(seg, wire);
+            self.read_marks(seg.ecn, wire);
         }
         self.window.measure_rtt_by_window(now, self.nxt);
         if self.window.grow(seg.len, queued, true) {
@@ -404,8 +419,8 @@ impl Receiver {
 
     /// Handles the ECN bits of data.
     #[inline(never)]
-    fn read_marks(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
-        match self.marks.on_data(seg.ecn, self.nxt) {
+    fn read_marks(&mut self, ecn: Ecn, wire: &mut impl FnMut(AckSegment)) {
+        match self.marks.on_data(ecn, self.nxt) {
             Heed::Nothing => {}
             Heed::Quick => self.acks.enter_quick(self.window.quick_acks(ecn::QUICK)),
             Heed::After(nxt, echo) => {

@@ -222,7 +222,7 @@ impl Sender {
             w: Window::new(cfg.iw),
             board,
             flights: records.then(Box::default),
-            rto_ticks: rtt.rto_ticks(ticks, cfg.longest_timeout()),
+            rto_ticks: rtt.rto_ticks(ticks),
             longest_ticks: ticks.from_us(cfg.longest_timeout().as_us()),
             rtt,
             rack: Rack::new(cfg.kernel),
@@ -562,7 +562,7 @@ impl Sender {
         if measured {
             self.rtt.sample_min(us, self.ticks.at(now));
             self.rtt.sample(us, 0, 0);
-            self.rto_ticks = self.rtt.rto_ticks(self.ticks, self.cfg.longest_timeout());
+            self.rto_ticks = self.rtt.rto_ticks(self.ticks).min(self.longest_ticks);
         }
         self.timeouts = 0;
         self.peer_window = ack.window;

@@ -180,8 +180,10 @@ impl SendBuffer {
     }
     #[inline]
     fn wakes(&self, sent: &Scoreboard) -> bool {
-        let memory = self.memory(sent);
-        memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < self.low_water
+        2 * (self.written - sent.nxt()) < self.low_water && {
+            let memory = self.memory(sent);
+            memory + memory / 2 <= self.buffer
+        }
     }
     fn mark_push(&mut self) {
         if let Some(tail) = self.tail() {
