@@ -25,12 +25,16 @@ impl<const MAX: bool> Windowed<MAX> {
     }
     /// Adds the value `v` at `now` and forgets candidates older than `window`. `now` and `window`
     /// may have any common unit; `now` must never decrease.
-    #[inline]
+    #[inline(always)]
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
-        let age = now.saturating_sub(self.best[0].0);
-        if self.any && !Self::beats(v, self.best[2].1) && age <= window / 4 {
-            return; // Most values change nothing: the candidates are ordered, the last is the worst.
+        // Most values change nothing: the candidates are ordered, so that the last is the worst.
+        let young = now.saturating_sub(self.best[0].0) <= window / 4;
+        if !self.any || !young || Self::beats(v, self.best[2].1) {
+            self.change(v, now, window);
         }
+    }
+    #[inline(never)]
+    fn change(&mut self, v: u64, now: u64, window: u64) {
         let s = (now, v);
         if !self.any
             || Self::beats(v, self.best[0].1)
@@ -46,6 +50,7 @@ impl<const MAX: bool> Windowed<MAX> {
         } else if Self::beats(v, self.best[2].1) {
             self.best[2] = s;
         }
+        let age = now.saturating_sub(self.best[0].0);
         if age > window {
             self.best = [self.best[1], self.best[2], s];
             if now.saturating_sub(self.best[0].0) > window {

@@ -431,13 +431,26 @@ impl Datapath {
 
     /// Lets the receiver handle a segment. Returns the time of its next timer.
     pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
+        if packet.has_header() {
+            return self.received_with_header(now, packet);
+        }
+        self.receive_segment(now, packet.flow(), &packet.segment())
+    }
+
+    #[inline(never)]
+    fn received_with_header(&mut self, now: Time, packet: &Packet) -> Option<Time> {
         let segment = self.observer.packets.headers.take(packet);
+        self.receive_segment(now, packet.flow(), &segment)
+    }
+
+    #[inline(always)]
+    fn receive_segment(&mut self, now: Time, id: u32, segment: &Segment) -> Option<Time> {
         let measured = now >= self.observer.warmup;
-        self.at_receiver(now, packet.flow(), |flow, nic| {
+        self.at_receiver(now, id, |flow, nic| {
             if measured && flow.received_before.is_none() {
                 flow.received_before = Some(flow.receiver.received_bytes());
             }
-            flow.receiver.on_segment(now, &segment, &mut nic.wire());
+            flow.receiver.on_segment(now, segment, &mut nic.wire());
         })
     }
 

@@ -63,7 +63,7 @@ impl Rtt {
         }
     }
     /// Adds a sample of `m` µs; `una` and `nxt` are the bounds of the data in flight.
-    #[inline]
+    #[inline(always)]
     pub fn sample(&mut self, m: u64, una: u64, nxt: u64) {
         self.latest_us = m;
         let m = m.max(1) as i64;
@@ -99,7 +99,7 @@ impl Rtt {
         }
     }
     /// Adds a sample for the minimum, at tick `now`.
-    #[inline]
+    #[inline(always)]
     pub fn sample_min(&mut self, us: u64, now: u64) {
         self.min.update(us.max(1), now, self.window_ticks);
     }
@@ -116,7 +116,7 @@ impl Rtt {
         self.min.get()
     }
     /// The timeout without backoff, in ticks.
-    #[inline]
+    #[inline(always)]
     pub fn rto_ticks(&self, ticks: Jiffies) -> u64 {
         if self.srtt8 == 0 {
             return ticks.from_us(RTO_INITIAL_US);

@@ -29,7 +29,7 @@ impl Jiffies {
         }
     }
     /// Returns the number of jiffies from the start of the clock to `now`.
-    #[inline]
+    #[inline(always)]
     pub fn at(self, now: Time) -> u64 {
         // The usual divisors are constants, which need no division. They are distinguished by the
         // other field: the compiler would replace a constant by the field that it equals.
@@ -44,7 +44,7 @@ impl Jiffies {
         Time::from_ns(tick.saturating_mul(u64::from(self.ns)))
     }
     /// Returns the number of ticks that cover `us` microseconds.
-    #[inline]
+    #[inline(always)]
     pub fn from_us(self, us: u64) -> u64 {
         match self.ns {
             1_000_000 => us.div_ceil(1_000),
@@ -58,7 +58,7 @@ impl Jiffies {
     }
     /// Returns the time at which a timer fires that is armed at tick `now` to expire at tick
     /// `expires`.
-    #[inline]
+    #[inline(always)]
     pub fn fires(self, now: u64, expires: u64) -> Time {
         let ahead = expires.saturating_sub(now);
         let mut level = 0;

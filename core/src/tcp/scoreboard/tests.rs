@@ -11,7 +11,7 @@ const MSS: u64 = crate::tcp::MSS as u64;
 fn what_has_enough_sacked_above_it_is_lost() {
     let mut board = Scoreboard::default();
     for i in 0..10 {
-        board.push(MSS as u32, &Seg::sent(i, &Snapshot::default()), 0);
+        board.push(MSS, &Seg::sent(i, &Snapshot::default()), 0);
     }
     let lost = |board: &Scoreboard| -> Vec<u64> {
         board.numbers().filter(|&i| board.seg(i).is(LOST)).collect()
@@ -45,7 +45,7 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
         for sent in 0..1 + rng.below(60) {
             let flags = if rng.below(2) == 0 { GLUED } else { 0 };
             board.push(
-                MSS as u32,
+                MSS,
                 &Seg::sent(sent / 3, &Snapshot::default()),
                 flags,
             );
@@ -112,7 +112,7 @@ fn looks(n: u64, window: u64) -> u64 {
     let (mut board, mut rack) = (Scoreboard::default(), Rack::default());
     let rtt = Rtt::new(1000);
     for i in 0..n {
-        board.push(MSS as u32, &Seg::sent(i, &Snapshot::default()), 0);
+        board.push(MSS, &Seg::sent(i, &Snapshot::default()), 0);
     }
     for arrived in (1..n).step_by(2) {
         let now = arrived + rtt_us;
@@ -163,7 +163,7 @@ fn an_ack_costs_the_same_however_long_its_block_is() {
     let looks = |n: u64| {
         let mut board = Scoreboard::default();
         for i in 0..n {
-            board.push(MSS as u32, &Seg::sent(i, &Snapshot::default()), 0);
+            board.push(MSS, &Seg::sent(i, &Snapshot::default()), 0);
         }
         for end in 2..=n {
             let block = Range {

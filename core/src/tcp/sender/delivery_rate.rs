@@ -85,7 +85,7 @@ impl Delivered {
     }
     /// Takes the sample of an ACK for `delivered` packets (already counted); `newest` was sent last
     /// of them. Returns the duration of the sample, µs.
-    #[inline]
+    #[inline(always)]
     pub fn sample(
         &mut self,
         now_us: u64,

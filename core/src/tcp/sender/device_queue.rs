@@ -45,6 +45,7 @@ impl Sender {
     }
     /// Sends `bytes` of new data as one super-packet. Returns whether the interface accepted the
     /// super-packet.
+    #[inline(never)]
     pub(super) fn hand_down<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -53,7 +54,7 @@ impl Sender {
     ) -> bool {
         let psh = bytes > self.full() || self.send_buffer.ends_with(bytes);
         let mut segment = self.super_packet(now, self.board.nxt(), bytes as u32, psh);
-        self.ecn.mark_data(true, &mut segment);
+        self.ecn.mark_data(&mut segment);
         let fate = wire(segment).into();
         let taken = self.told(now, fate);
         if !taken && self.board.packets_out() == 0 {

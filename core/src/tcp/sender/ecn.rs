@@ -248,11 +248,12 @@ impl Ecn {
         }
         self.control = self.how.control();
     }
-    /// Sets the ECN fields of a segment of new data; `first`: it is the first of its super-packet.
-    pub fn mark_data(&mut self, first: bool, segment: &mut Segment) {
+    /// Sets the ECN fields of new data, a super-packet or the first segment of one.
+    #[inline]
+    pub fn mark_data(&mut self, segment: &mut Segment) {
         if self.on() {
             segment.ecn = self.how.data();
-            segment.cwr = first && core::mem::take(&mut self.cwr_due);
+            segment.cwr = core::mem::take(&mut self.cwr_due);
         }
     }
     /// Returns whether an ACK reports marks by ECE.
@@ -468,7 +469,7 @@ mod tests {
             };
             ecn.on_syn_ack(&syn_ack);
             let mut segment = Segment::default();
-            ecn.mark_data(true, &mut segment);
+            ecn.mark_data(&mut segment);
             assert_eq!((ecn.control, segment.ecn), (control, data), "{asks:?}");
         }
     }

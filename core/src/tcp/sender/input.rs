@@ -697,7 +697,7 @@ impl Sender {
     }
 
     /// Sets the window after this ACK: by PRR in recovery, otherwise by the congestion control.
-    #[inline]
+    #[inline(always)]
     fn control_window(&mut self, now: Time, news: &News, mut ev: Ack) {
         ev.state = self.state;
         ev.delivered = news.delivered;

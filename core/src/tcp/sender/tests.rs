@@ -139,7 +139,7 @@ fn that_the_window_was_the_limit_was_forgotten_before_6_1() {
         let mut s = sender(kernel, 40);
         s.validate_window(at(41_000), true);
         let snapshot = s.delivered.snapshot();
-        s.board.push(MSS, &Seg::sent(41_000, &snapshot), 0);
+        s.board.push(MSS.into(), &Seg::sent(41_000, &snapshot), 0);
         s.validate_window(at(41_000), false);
         s.cwnd_limited
     };
