@@ -8,7 +8,7 @@
 //! | 4. The packet enters the network, which is in `core/src/net/`. | [`SimNetwork::push`] |
 //! | 5. The packet leaves the network. | [`Datapath::deliver`], [`Datapath::arrive`] |
 //! | 6. The access link of a receiver with its own `rtt` delays it. | [`Datapath::leave_access_link`] |
-//! | 7. The receiver handles the segment. | [`Datapath::received`], [`Datapath::at_receiver`] |
+//! | 7. The receiver handles the segment. | [`Datapath::received`], [`Datapath::receiver`] |
 //! | 8. Its ACK enters the network: steps 4 and 5 again. | [`AckNic::send`] |
 //! | 9. The sender handles the ACK: step 1 again. | [`Datapath::acknowledged`] |
 //!
@@ -446,33 +446,27 @@ impl Datapath {
     #[inline(always)]
     fn receive_segment(&mut self, now: Time, id: u32, segment: &Segment) -> Option<Time> {
         let measured = now >= self.observer.warmup;
-        self.at_receiver(now, id, |flow, nic| {
-            if measured && flow.received_before.is_none() {
-                flow.received_before = Some(flow.receiver.received_bytes());
-            }
-            flow.receiver.on_segment(now, segment, &mut nic.wire());
-        })
+        let (flow, mut nic) = self.receiver(now, id);
+        if measured && flow.received_before.is_none() {
+            flow.received_before = Some(flow.receiver.received_bytes());
+        }
+        flow.receiver.on_segment(now, segment, &mut nic.wire());
+        flow.receiver.next_wakeup()
     }
 
     /// Lets the receiver of flow `id` handle its timer. Returns the time of its next timer.
     pub fn wake_receiver(&mut self, now: Time, id: u32) -> Option<Time> {
-        let due = self.at_receiver(now, id, |flow, nic| {
-            flow.receiver.on_timer(now, &mut nic.wire())
-        });
+        let (flow, mut nic) = self.receiver(now, id);
+        flow.receiver.on_timer(now, &mut nic.wire());
+        let due = flow.receiver.next_wakeup();
         later(now, due)
     }
 
-    /// Lets the receiver of flow `id` handle an event (`act`), by which it may send ACKs. Returns
-    /// the time of its next timer.
-    #[inline]
-    fn at_receiver(
-        &mut self,
-        now: Time,
-        id: u32,
-        act: impl FnOnce(&mut Flow, &mut AckNic),
-    ) -> Option<Time> {
+    /// Flow `id`, for an event of its receiver, and the interface for ACKs.
+    #[inline(always)]
+    fn receiver(&mut self, now: Time, id: u32) -> (&mut Flow, AckNic<'_>) {
         let flow = &mut self.flows[id as usize];
-        let mut nic = AckNic {
+        let nic = AckNic {
             now,
             flow: id,
             port: flow.ack_port(),
@@ -482,8 +476,7 @@ impl Datapath {
             access: &mut self.access,
             observer: &mut self.observer,
         };
-        act(flow, &mut nic);
-        flow.receiver.next_wakeup()
+        (flow, nic)
     }
 
     /// The interface of a host for the ACKs of `flow`, which enter the path at `port`.

@@ -298,9 +298,11 @@ impl Acks {
         }
         due
     }
+    /// The time of the next timer; [`Time::MAX`] without one.
     #[inline]
-    pub fn next_wakeup(&self) -> Option<Time> {
-        Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
+    pub fn next_wakeup(&self) -> Time {
+        let delayed = self.delayed.map_or(Time::MAX, |(_, at)| at);
+        delayed.min(self.compress_timer.unwrap_or(Time::MAX))
     }
 
     /// An ACK for less data than `nxt` has left, to report marks; the ACK for all data up to `nxt`
@@ -400,7 +402,7 @@ mod tests {
         let delay = |kernel, rtt_us| {
             let mut acks = super::tests::acks(kernel);
             while acks.compress(Time::ZERO, 0, rtt_us) {}
-            acks.next_wakeup().unwrap().as_us()
+            acks.next_wakeup().as_us()
         };
         let of = |kernel| [2_000, 40_000].map(|rtt_us| delay(kernel, rtt_us));
         assert_eq!(of(Kernel::published(6, 18)), [200, 1_100]);

@@ -34,6 +34,15 @@ enum Phase {
     Established,
 }
 
+/// A segment from the receiver.
+#[derive(Copy, Clone)]
+enum Reply {
+    /// The answer to a SYN, at this time.
+    SynAck(Time),
+    /// An ACK up to this byte, with ECE or without.
+    Ack(u64, bool),
+}
+
 /// Data that waits for the application to run. The buffer is resized when the first packet of a
 /// read has been copied. All other data read at the same instant counts for the next round.
 #[derive(Copy, Clone, Debug)]
@@ -425,9 +434,8 @@ impl Receiver {
             Heed::Quick => self.acks.enter_quick(self.window.quick_acks(ecn::QUICK)),
             Heed::After(nxt, echo) => {
                 if self.acks.is_delayed() {
-                    let ack = self.ack(nxt, echo);
+                    self.emit(Reply::Ack(nxt, echo), wire);
                     self.acks.sent_before(self.nxt);
-                    wire(ack);
                 }
                 self.acks.now = true;
             }
@@ -571,7 +579,9 @@ impl Receiver {
     /// Returns when `on_timer` must be called.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        Time::earlier(self.syn_ack_timer, self.acks.next_wakeup())
+        let due = self.acks.next_wakeup();
+        let due = due.min(self.syn_ack_timer.unwrap_or(Time::MAX));
+        (due != Time::MAX).then_some(due)
     }
 
     fn send_syn_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
@@ -582,7 +592,29 @@ impl Receiver {
             .ticks
             .from_us(doubled.min(self.syn_ack_longest.as_us()));
         self.syn_ack_timer = Some(self.ticks.fires(tick, tick + wait));
-        wire(AckSegment {
+        self.emit(Reply::SynAck(now), wire);
+    }
+
+    #[inline]
+    fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
+        self.emit(Reply::Ack(self.nxt, self.marks.echo()), wire);
+        self.acks.sent(self.nxt);
+    }
+
+    /// Calls `wire` with an ACK. Only this function calls `wire`, so that the compiler can inline
+    /// that function.
+    #[inline(never)]
+    fn emit(&mut self, reply: Reply, wire: &mut impl FnMut(AckSegment)) {
+        wire(match reply {
+            Reply::SynAck(now) => self.syn_ack(now),
+            Reply::Ack(nxt, echo) => self.ack(nxt, echo),
+        });
+    }
+
+    /// Builds a SYN-ACK.
+    #[inline(always)]
+    fn syn_ack(&mut self, now: Time) -> AckSegment {
+        AckSegment {
             syn: true,
             window: self.window.offered(),
             tsval: if self.stamps {
@@ -596,13 +628,7 @@ impl Receiver {
                 .with_timestamps(self.stamps)
                 .with_counters(self.marks.option(0).0),
             ..AckSegment::default()
-        });
-    }
-
-    #[inline(never)]
-    fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
-        wire(self.ack(self.nxt, self.marks.echo()));
-        self.acks.sent(self.nxt);
+        }
     }
 
     /// Builds an ACK with the acknowledgement number `ack`.
@@ -741,7 +767,7 @@ mod tests {
                 };
                 receiver.on_segment(Time::ZERO + Span::ms(ms), &seg, &mut |_| {});
             }
-            let at = receiver.acks.next_wakeup().unwrap();
+            let at = receiver.acks.next_wakeup();
             let mut told = None;
             receiver.on_timer(at, &mut |ack| told = Some(ack.tsval));
             told.unwrap() - crate::tcp::sender::stamp(Time::ZERO + Span::ms(165))

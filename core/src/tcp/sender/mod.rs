@@ -61,7 +61,7 @@ use alloc::sync::Arc;
 use chrono::Chrono;
 use delivery_rate::Delivered;
 pub(super) use ecn::FIRST_ACE;
-use output::Push;
+use output::{Push, WHOLE, emit};
 use pacing::Pacer;
 use send_buffer::SendBuffer;
 use small_queue::SmallQueue;
@@ -275,7 +275,7 @@ impl Sender {
     pub fn connect<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.phase = Phase::SynSent;
         self.syn_sent = now;
-        wire(self.syn(now));
+        emit(self.syn(now), WHOLE, wire);
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
 
@@ -335,13 +335,13 @@ impl Sender {
         match self.phase {
             Phase::SynSent if ack.syn => {
                 self.on_syn_ack(now, ack);
-                wire(self.pure_ack(now));
+                emit(self.pure_ack(now), WHOLE, wire);
                 self.fill(now, wire);
                 self.persist(now);
             }
             // The ACK that ended the handshake was lost: repeat it.
             Phase::Established if ack.syn => {
-                wire(self.pure_ack(now));
+                emit(self.pure_ack(now), WHOLE, wire);
             }
             Phase::Established => {
                 let timer_due = self.on_ack(now, ack, wire);
@@ -384,12 +384,10 @@ impl Sender {
 
     /// Returns when `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let due = Time::earlier(self.timer.map(|t| t.fires), self.send_buffer.woken);
-        if self.pacer.due == Time::MAX {
-            due
-        } else {
-            Time::earlier(due, Some(self.pacer.due))
-        }
+        let timer = self.timer.map_or(Time::MAX, |t| t.fires);
+        let woken = self.send_buffer.woken.unwrap_or(Time::MAX);
+        let due = timer.min(woken).min(self.pacer.due);
+        (due != Time::MAX).then_some(due)
     }
 
     /// The application pauses: its data still leaves, and it writes no more until

@@ -59,6 +59,33 @@ pub(super) enum Hold {
     ForOther,
 }
 
+/// The size limit of [`emit`] for super-packets that are not split.
+pub(super) const WHOLE: u64 = u64::MAX;
+
+/// Calls `wire` with a segment, or one by one with its parts of up to `full` bytes. Only this
+/// function calls `wire`, so that the compiler can inline that function.
+#[inline(never)]
+pub(super) fn emit<R>(
+    mut segment: Segment,
+    full: u64,
+    wire: &mut impl FnMut(Segment) -> R,
+) -> R {
+    let (mut left, psh) = (u64::from(segment.len), segment.psh);
+    loop {
+        let len = left.min(full);
+        left -= len;
+        segment.len = len as u32;
+        segment.psh = psh && left == 0;
+        let fate = wire(segment);
+        if left == 0 {
+            return fate;
+        }
+        segment.seq += len;
+        segment.joined = true;
+        segment.cwr = false;
+    }
+}
+
 impl Sender {
     /// Sends the data that the window admits.
     pub(super) fn push<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
@@ -331,22 +358,12 @@ impl Sender {
         ends_write: bool,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
-        let full = self.full();
-        let mut segment = self.data(now, self.board.nxt(), 0, false);
+        // Linux sets PSH on the last segment of every super-packet of more than one, and at the end
+        // of a write.
+        let psh = bytes > self.full() || ends_write;
+        let mut segment = self.data(now, self.board.nxt(), bytes as u32, psh);
         self.ecn.mark_data(&mut segment);
-        let mut left = bytes;
-        while left > 0 {
-            let len = left.min(full);
-            left -= len;
-            segment.len = len as u32;
-            // Linux sets PSH on the last segment of every super-packet of more than one, and at the
-            // end of a write.
-            segment.psh = left == 0 && (segment.joined || ends_write);
-            wire(segment);
-            segment.seq += len;
-            segment.joined = true;
-            segment.cwr = false;
-        }
+        emit(segment, self.full(), wire);
     }
 
     /// Begins a super-packet; returns its departure time, µs.
@@ -463,7 +480,7 @@ impl Sender {
         let psh = position == Position::Last || seg.is(PUSHED);
         let mut segment = self.data(now, seg.seq, seg.len, psh);
         segment.joined = matches!(position, Position::Middle | Position::Last);
-        wire(segment);
+        emit(segment, WHOLE, wire);
     }
 
     /// Retransmits lost segments while the window has room.

@@ -2,7 +2,7 @@
 //! zero-window probes (RFC 9293). Arming one disarms the others.
 
 use super::device_queue::RESOURCE_PROBE;
-use super::output::{Position, Push};
+use super::output::{Position, Push, WHOLE, emit};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
@@ -224,10 +224,11 @@ impl Sender {
         }
         self.window_probes += 1;
         let seq = self.board.una().saturating_sub(1);
-        wire(Segment {
+        let probe = Segment {
             seq,
             ..self.pure_ack(now)
-        });
+        };
+        emit(probe, WHOLE, wire);
         self.persist(now);
     }
 
@@ -239,7 +240,7 @@ impl Sender {
         if self.phase == Phase::SynSent {
             self.syn_retransmits += 1;
             self.retransmits += 1;
-            wire(self.syn(now));
+            emit(self.syn(now), WHOLE, wire);
             if self.syn_retransmits > SYN_LINEAR_TIMEOUTS {
                 self.back_off();
             }
