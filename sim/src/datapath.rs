@@ -179,6 +179,7 @@ impl<'a> Nic<'a> {
         |segment| self.send(segment)
     }
     /// Sends a segment. If there is an interface, the segment may be a whole super-packet.
+    #[inline(always)]
     fn send(&mut self, segment: Segment) -> Fate {
         if self.device.is_some() {
             return self.pass_to_device(&segment);

@@ -299,7 +299,7 @@ impl Scoreboard {
 
     /// Adds a super-packet of `bytes` of new data that leaves as [`sent`](Seg::sent) states;
     /// `flags` of its last segment: `GLUED`, `PUSHED`.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, bytes: u64, sent: &Seg, flags: u16) {
         let full = u64::from(self.options.payload());
         let (first, newest) = (self.tail, self.newest);
@@ -382,7 +382,7 @@ impl Scoreboard {
         }
     }
     /// Links the neighbours of `i` in the order of transmission.
-    #[inline]
+    #[inline(always)]
     fn bypass(&mut self, i: u64, older: u64, newer: u64) {
         if self.before == i {
             self.before = older;

@@ -595,7 +595,7 @@ impl Receiver {
         self.emit(Reply::SynAck(now), wire);
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
         self.emit(Reply::Ack(self.nxt, self.marks.echo()), wire);
         self.acks.sent(self.nxt);

@@ -227,7 +227,7 @@ impl Window {
     }
     /// The window that memory permits now. When less than half of the maximum window is free, quick
     /// ACKs end.
-    #[inline]
+    #[inline(always)]
     fn select(&self, quick: &mut u32) -> u64 {
         let mut free = self.share_of(self.buffer.saturating_sub(self.queued));
         if free < self.clamp / 2 {

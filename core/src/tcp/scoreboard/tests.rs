@@ -44,11 +44,7 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
         let touched = 1 + rng.below(30);
         for sent in 0..1 + rng.below(60) {
             let flags = if rng.below(2) == 0 { GLUED } else { 0 };
-            board.push(
-                MSS,
-                &Seg::sent(sent / 3, &Snapshot::default()),
-                flags,
-            );
+            board.push(MSS, &Seg::sent(sent / 3, &Snapshot::default()), flags);
             let i = rng.below(board.tail);
             match rng.below(touched) {
                 0 if !board.seg(i).is(SACKED) => {

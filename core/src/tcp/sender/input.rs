@@ -253,8 +253,7 @@ impl Sender {
             .sample(now_us, newest, news.delivered, least_us);
         if self.needs.needs_delivery {
             // A single short packet: its ACK may have been delayed.
-            let short =
-                acked == 1 && self.board.una() - before.una < self.mss() && !before.sacked;
+            let short = acked == 1 && self.board.una() - before.una < self.mss() && !before.sacked;
             let prior = newest.map(|n| n.snapshot.delivered);
             let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
             ev.delivery = Some(Delivery {

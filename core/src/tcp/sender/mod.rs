@@ -383,6 +383,7 @@ impl Sender {
     }
 
     /// Returns when `on_timer` must be called.
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         let timer = self.timer.map_or(Time::MAX, |t| t.fires);
         let woken = self.send_buffer.woken.unwrap_or(Time::MAX);

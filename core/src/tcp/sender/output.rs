@@ -65,11 +65,7 @@ pub(super) const WHOLE: u64 = u64::MAX;
 /// Calls `wire` with a segment, or one by one with its parts of up to `full` bytes. Only this
 /// function calls `wire`, so that the compiler can inline that function.
 #[inline(never)]
-pub(super) fn emit<R>(
-    mut segment: Segment,
-    full: u64,
-    wire: &mut impl FnMut(Segment) -> R,
-) -> R {
+pub(super) fn emit<R>(mut segment: Segment, full: u64, wire: &mut impl FnMut(Segment) -> R) -> R {
     let (mut left, psh) = (u64::from(segment.len), segment.psh);
     loop {
         let len = left.min(full);

@@ -196,7 +196,7 @@ impl SendBuffer {
 impl Sender {
     /// Called after an ACK and after each burst: wakes an application that waits for room, if there
     /// is room. If the window is not used up, the socket buffer is enlarged first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_space(&mut self, now: Time) {
         if !self.send_buffer.blocked {
             return;

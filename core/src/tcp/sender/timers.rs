@@ -78,7 +78,7 @@ impl Sender {
     /// Arms the timer of a tail loss probe, for about two round trips from now, but no later than
     /// the retransmission timeout. `advancing`: the retransmission timeout counts from now, not
     /// from the last transmission of the first segment. Returns whether the probe was armed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
         let out = self.board.packets_out();
         if out == 0 || !matches!(self.state, State::Open | State::Cwr) || !self.cfg.sack {
