@@ -472,12 +472,12 @@ impl Scoreboard {
         let (end, buffers) = self.untouched(ack);
         self.pop_run(end, buffers)
     }
-    /// As [`pop_untouched`](Self::pop_untouched), if all segments below `ack` are of this kind;
-    /// otherwise, no segment is removed.
+    /// As [`pop_untouched`](Self::pop_untouched), if all segments below `ack` are of this kind, and
+    /// at most `most`; otherwise, no segment is removed.
     #[inline(always)]
-    pub fn pop_all_untouched(&mut self, ack: u64) -> Option<Untouched<'_>> {
+    pub fn pop_all_untouched(&mut self, ack: u64, most: u64) -> Option<Untouched<'_>> {
         let (end, buffers) = self.untouched(ack);
-        if end < self.tail && self.at(end).end() <= ack {
+        if end - self.head > most || (end < self.tail && self.at(end).end() <= ack) {
             return None;
         }
         self.pop_run(end, buffers)

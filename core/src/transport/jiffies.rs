@@ -31,12 +31,10 @@ impl Jiffies {
     /// Returns the number of jiffies from the start of the clock to `now`.
     #[inline(always)]
     pub fn at(self, now: Time) -> u64 {
-        // The usual divisors are constants, which need no division. They are distinguished by the
-        // other field: the compiler would replace a constant by the field that it equals.
-        match self.us {
-            1_000 => now.as_ns() / 1_000_000,
-            4_000 => now.as_ns() / 4_000_000,
-            _ => now.as_ns() / u64::from(self.ns),
+        // The usual divisor is a constant, which needs no division.
+        match self.ns {
+            1_000_000 => now.as_ns() / 1_000_000,
+            _ => self.divide(now),
         }
     }
     /// Returns the time of a tick.
@@ -46,11 +44,19 @@ impl Jiffies {
     /// Returns the number of ticks that cover `us` microseconds.
     #[inline(always)]
     pub fn from_us(self, us: u64) -> u64 {
-        match self.ns {
-            1_000_000 => us.div_ceil(1_000),
-            4_000_000 => us.div_ceil(4_000),
-            _ => us.div_ceil(u64::from(self.us)),
+        match self.us {
+            1_000 => us.div_ceil(1_000),
+            _ => self.divide_us(us),
         }
+    }
+    // Functions of their own, because the compiler would merge both divisions into one.
+    #[inline(never)]
+    fn divide(self, now: Time) -> u64 {
+        now.as_ns() / u64::from(self.ns)
+    }
+    #[inline(never)]
+    fn divide_us(self, us: u64) -> u64 {
+        us.div_ceil(u64::from(self.us))
     }
     /// Returns the microseconds of `ticks`.
     pub fn to_us(self, ticks: u64) -> u64 {

@@ -201,20 +201,12 @@ impl Receiver {
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         self.clock = now;
         if seg.syn || self.phase != Phase::Established {
-            let &Segment {
-                seq,
-                tsval,
-                syn,
-                ecn,
-                cwr,
-                ..
-            } = seg;
             let fields = Segment {
-                seq,
-                tsval,
-                syn,
-                ecn,
-                cwr,
+                seq: seg.seq,
+                tsval: seg.tsval,
+                syn: seg.syn,
+                ecn: seg.ecn,
+                cwr: seg.cwr,
                 ..Segment::default()
             };
             if !self.on_handshake(now, &fields, wire) {
@@ -222,8 +214,7 @@ impl Receiver {
             }
         }
         if seg.len > 0 && paws::is_past(self.ts_recent, seg.tsval) {
-            self.refuse(seg.seq, seg.len, wire);
-            return;
+            return self.refuse(seg.seq, seg.len, wire);
         }
         self.acks.now |= self.marks.on_packet(seg.ecn, seg.len);
         if seg.len > 0 {
@@ -601,8 +592,7 @@ impl Receiver {
         self.acks.sent(self.nxt);
     }
 
-    /// Calls `wire` with an ACK. Only this function calls `wire`, so that the compiler can inline
-    /// that function.
+    /// Calls `wire`. No other function does, so that the compiler can inline it here.
     #[inline(never)]
     fn emit(&mut self, reply: Reply, wire: &mut impl FnMut(AckSegment)) {
         wire(match reply {

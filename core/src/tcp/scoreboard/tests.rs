@@ -63,7 +63,9 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
             }
         }
         let ack = (rng.below(board.tail + 2) * MSS).saturating_sub(7 * rng.below(2));
-        let mut runs = board.clone();
+        let (mut runs, mut all) = (board.clone(), board.clone());
+        let most = rng.below(20);
+        let popped = all.pop_all_untouched(ack, most).map(|run| run.segments);
         let (mut one_by_one, mut in_runs) = (Vec::new(), 0);
         while let Some(seg) = board.pop_acked(ack) {
             one_by_one.push((seg.seq, seg.sent_us));
@@ -96,6 +98,14 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
             (live.collect::<Vec<_>>(), ends, counts)
         };
         assert_eq!(state(&board), state(&runs));
+        // All segments below the ACK, or none.
+        if let Some(segments) = popped {
+            assert!(u64::from(segments) <= most && segments as usize == one_by_one.len());
+            assert_eq!(state(&board), state(&all));
+        } else {
+            let kept = one_by_one.len() as u32 + board.packets_out();
+            assert_eq!(all.packets_out(), kept);
+        }
     }
 }
 

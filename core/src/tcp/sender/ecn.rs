@@ -260,6 +260,15 @@ impl Ecn {
     pub fn echoed(&self, ack: &AckSegment) -> bool {
         ack.ece && !ack.syn && matches!(self.how, EcnUse::Latched | EcnUse::Echoed)
     }
+    /// Returns how many packets an ACK without ECE and option may deliver and yet report no mark.
+    #[inline]
+    pub fn most_unmarked(&self, ack: &AckSegment) -> u64 {
+        match self.how {
+            EcnUse::Counted if ack.marks.ace() == self.ace => u64::from(ROUND) - 1,
+            EcnUse::Counted | EcnUse::Accurate => 0,
+            EcnUse::Off | EcnUse::Latched | EcnUse::Echoed => u64::MAX,
+        }
+    }
     /// Returns the increase of the receiver's counter, for `delivered` packets.
     fn counted(&mut self, ack: &AckSegment, delivered: u32) -> u32 {
         let ace = ack.marks.ace() % ROUND as u8;

@@ -140,13 +140,13 @@ impl Sender {
             && self.cfg.sack
             && ack.n_sacks == 0
             && !ack.ece
-            && ack.marks.counters() == 0
-            && !matches!(self.ecn.agreed(), EcnUse::Counted | EcnUse::Accurate);
+            && ack.marks.counters() == 0;
         if !expected {
             return None;
         }
         let before = self.before();
-        let run = self.board.pop_all_untouched(ack.ack)?;
+        let most = self.ecn.most_unmarked(ack);
+        let run = self.board.pop_all_untouched(ack.ack, most)?;
         let (first_us, last, acked) = (run.first_sent_us, run.last, run.segments);
         let newest = Newest::of(last, run.last_number);
         self.rack
@@ -282,7 +282,7 @@ impl Sender {
 
     /// Handles any ACK, as [`on_ack`](Self::on_ack).
     #[inline(never)]
-    fn on_any_ack<R: Into<Fate>>(
+    pub(super) fn on_any_ack<R: Into<Fate>>(
         &mut self,
         now: Time,
         ack: &AckSegment,
@@ -683,6 +683,7 @@ impl Sender {
 
     /// The flight record of that delivered packet which was sent last, for congestion controls that
     /// need it.
+    #[inline(always)]
     fn flight_told(&self, newest: Option<&Newest>) -> Option<FlightSample> {
         let (flights, newest) = (self.flights.as_ref()?, newest?);
         let then = flights.of(newest.number);
