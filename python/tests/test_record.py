@@ -96,9 +96,15 @@ def packets(file: Path) -> list[Packet]:
     return found
 
 
+def in_time(run: nw.Run, seen: list[Packet]) -> None:
+    """The packets are in the order of their times and, as in the metrics, of the run only."""
+    assert all(a.ns <= b.ns for a, b in pairwise(seen))
+    assert seen[-1].ns <= 3e9  # `duration` of each scenario
+
+
 def told(run: nw.Run, seen: list[Packet]) -> None:
     """What the capture must say of a run."""
-    assert all(a.ns <= b.ns for a, b in pairwise(seen))
+    in_time(run, seen)
     comments = Counter(p.comment for p in seen if p.interface == PATH)
     assert all(p.comment for p in seen if p.interface == PATH)
     queue = run.json["queue"]
@@ -215,7 +221,7 @@ route_back = ["back"]
 
 def told_of_links(run: nw.Run, seen: list[Packet]) -> None:
     """The capture of a network of links: every packet once at each host, drops with their link."""
-    assert all(a.ns <= b.ns for a, b in pairwise(seen))
+    in_time(run, seen)
     comments = Counter(p.comment for p in seen if p.interface == PATH)
     for queue in run.json["queues"]:
         told = [text for text in comments if f" {queue['name']}:" in text]

@@ -167,6 +167,8 @@ pub struct Emulator {
     /// The port of the network of each device.
     devices: Vec<Port>,
     observer: Observer,
+    /// The capture of the measurement, after its end.
+    recorded: Option<Box<Recorder>>,
     ports: Ports,
     manner: Manner,
     /// The queue disciplines of the kernel.
@@ -238,6 +240,7 @@ impl Emulator {
             farther: Vec::new(),
             devices,
             observer: Observer::new(scenario, queues, options, Packets::default()),
+            recorded: None,
             ports: Ports::default(),
             signals: Vec::new(),
             longest: LONGEST,
@@ -283,17 +286,15 @@ impl Emulator {
     pub fn signals(&mut self, signals: Vec<Arc<Signal>>) {
         self.signals = signals;
     }
-    /// Records every packet in a capture.
+    /// Records every packet in a capture, until the end of the measurement.
     pub fn record(&mut self, recorder: Recorder) {
         self.observer.recorder = Some(Box::new(recorder));
     }
     /// Ends the capture, if there is one, after the last packet. Returns `false` if it is
     /// incomplete.
     pub fn end_record(&mut self) -> bool {
-        self.observer
-            .recorder
-            .take()
-            .is_none_or(|recorder| recorder.finish())
+        let recorder = self.recorded.take().or(self.observer.recorder.take());
+        recorder.is_none_or(|recorder| recorder.finish())
     }
     /// How packets are forwarded.
     pub fn manner_of(&self) -> Manner {
@@ -612,13 +613,14 @@ impl Passage<'_> {
             self.close();
         }
     }
-    /// Ends the measurement; packets are still forwarded afterwards.
+    /// Ends the measurement and its capture; packets are still forwarded afterwards.
     fn close(&mut self) {
         if self.closed.is_some() {
             return;
         }
         let observer = &mut self.e.observer;
         let used = self.e.network.close(&mut observer.queues);
+        self.e.recorded = observer.recorder.take();
         self.closed = Some((
             observer.queues.iter().map(QueueMeter::metrics).collect(),
             used,
