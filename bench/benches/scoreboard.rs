@@ -15,7 +15,7 @@ fn scoreboard(c: &mut Criterion) {
     group.bench_function("20000 in flight, 10000 holes", |b| {
         let full = || {
             let mut board = Scoreboard::default();
-            (0..N).for_each(|i| board.push(MSS as u32, &Seg::sent(i, &Snapshot::default()), 0));
+            (0..N).for_each(|i| board.push(MSS, &Seg::sent(i, &Snapshot::default()), 0));
             board
         };
         let recover = |mut board: Scoreboard| {

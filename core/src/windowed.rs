@@ -34,8 +34,16 @@ impl<const MAX: bool> Windowed<MAX> {
     }
     /// Adds the value `v` at `now` and forgets candidates older than `window`. `now` and `window`
     /// may have any common unit; `now` must never decrease.
-    #[inline]
+    #[inline(always)]
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
+        // Most values change nothing: the candidates are ordered, so that the last is the worst.
+        let young = now.saturating_sub(self.best[0].0) <= window / 4;
+        if !young || Self::beats(v, self.best[2].1) {
+            self.change(v, now, window);
+        }
+    }
+    #[inline(never)]
+    fn change(&mut self, v: u64, now: u64, window: u64) {
         let s = (now, v);
         if Self::beats(v, self.best[0].1) || now.saturating_sub(self.best[2].0) > window {
             self.best = [s; 3];

@@ -149,7 +149,7 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
                     MSS
                 };
                 board.push(
-                    len,
+                    len.into(),
                     &Seg::sent(now, &Snapshot::default()),
                     if i < a % 8 { GLUED } else { 0 },
                 );

@@ -8,7 +8,7 @@
 //! | 4. The packet enters the network, which is in `core/src/net/`. | [`SimNetwork::push`] |
 //! | 5. The packet leaves the network. | [`Datapath::deliver`], [`Datapath::arrive`] |
 //! | 6. The access link of a receiver with its own `rtt` delays it. | [`Datapath::leave_access_link`] |
-//! | 7. The receiver handles the segment. | [`Datapath::received`], [`Datapath::at_receiver`] |
+//! | 7. The receiver handles the segment. | [`Datapath::received`], [`Datapath::receiver`] |
 //! | 8. Its ACK enters the network: steps 4 and 5 again. | [`AckNic::send`] |
 //! | 9. The sender handles the ACK: step 1 again. | [`Datapath::acknowledged`] |
 //!
@@ -179,19 +179,16 @@ impl<'a> Nic<'a> {
         |segment| self.send(segment)
     }
     /// Sends a segment. If there is an interface, the segment may be a whole super-packet.
+    #[inline(always)]
     fn send(&mut self, segment: Segment) -> Fate {
         if self.device.is_some() {
             return self.pass_to_device(&segment);
         }
-        if !self.offload {
+        if self.offload {
+            self.hold(segment);
+        } else {
             self.enter_path(&segment);
-            return Fate::Sent;
         }
-        if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
-            return Fate::Sent;
-        }
-        self.flush();
-        self.held = Some(segment);
         Fate::Sent
     }
     /// Sends a ping or a datagram of an application.
@@ -206,9 +203,24 @@ impl<'a> Nic<'a> {
         }
     }
     /// Ends the event: sends the segment that was held back to be joined with following ones.
+    #[inline]
     pub fn flush(&mut self) {
+        if self.held.is_some() {
+            self.send_held();
+        }
+    }
+    #[inline(never)]
+    fn send_held(&mut self) {
         if let Some(segment) = self.held.take() {
             self.enter_path(&segment);
+        }
+    }
+    /// Joins a segment to the one that was held back, or holds it back instead of that one.
+    #[inline(never)]
+    fn hold(&mut self, segment: Segment) {
+        if !self.held.as_mut().is_some_and(|held| held.join(&segment)) {
+            self.send_held();
+            self.held = Some(segment);
         }
     }
     #[inline(always)]
@@ -223,7 +235,7 @@ impl<'a> Nic<'a> {
         };
         packet.labelled(self.label, self.port)
     }
-    #[inline]
+    #[inline(always)]
     fn enter_path(&mut self, segment: &Segment) {
         let packet = self.packet(segment);
         self.network
@@ -420,35 +432,42 @@ impl Datapath {
 
     /// Lets the receiver handle a segment. Returns the time of its next timer.
     pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
+        if packet.has_header() {
+            return self.received_with_header(now, packet);
+        }
+        self.receive_segment(now, packet.flow(), &packet.segment())
+    }
+
+    #[inline(never)]
+    fn received_with_header(&mut self, now: Time, packet: &Packet) -> Option<Time> {
         let segment = self.observer.packets.headers.take(packet);
+        self.receive_segment(now, packet.flow(), &segment)
+    }
+
+    #[inline(always)]
+    fn receive_segment(&mut self, now: Time, id: u32, segment: &Segment) -> Option<Time> {
         let measured = now >= self.observer.warmup;
-        self.at_receiver(now, packet.flow(), |flow, nic| {
-            if measured && flow.received_before == NOT_MEASURED {
-                flow.received_before = flow.receiver.received_bytes();
-            }
-            flow.receiver.on_segment(now, &segment, &mut nic.wire());
-        })
+        let (flow, mut nic) = self.receiver(now, id);
+        if measured && flow.received_before == NOT_MEASURED {
+            flow.received_before = flow.receiver.received_bytes();
+        }
+        flow.receiver.on_segment(now, segment, &mut nic.wire());
+        flow.receiver.next_wakeup()
     }
 
     /// Lets the receiver of flow `id` handle its timer. Returns the time of its next timer.
     pub fn wake_receiver(&mut self, now: Time, id: u32) -> Option<Time> {
-        let due = self.at_receiver(now, id, |flow, nic| {
-            flow.receiver.on_timer(now, &mut nic.wire())
-        });
+        let (flow, mut nic) = self.receiver(now, id);
+        flow.receiver.on_timer(now, &mut nic.wire());
+        let due = flow.receiver.next_wakeup();
         later(now, due)
     }
 
-    /// Lets the receiver of flow `id` handle an event (`act`), by which it may send ACKs. Returns
-    /// the time of its next timer.
-    #[inline]
-    fn at_receiver(
-        &mut self,
-        now: Time,
-        id: u32,
-        act: impl FnOnce(&mut Flow, &mut AckNic),
-    ) -> Option<Time> {
+    /// Flow `id`, for an event of its receiver, and the interface for ACKs.
+    #[inline(always)]
+    fn receiver(&mut self, now: Time, id: u32) -> (&mut Flow, AckNic<'_>) {
         let flow = &mut self.flows[id as usize];
-        let mut nic = AckNic {
+        let nic = AckNic {
             now,
             flow: id,
             port: flow.ack_port(),
@@ -458,8 +477,7 @@ impl Datapath {
             access: &mut self.access,
             observer: &mut self.observer,
         };
-        act(flow, &mut nic);
-        flow.receiver.next_wakeup()
+        (flow, nic)
     }
 
     /// The interface of a host for the ACKs of `flow`, which enter the path at `port`.
@@ -498,6 +516,7 @@ impl<'a> AckNic<'a> {
     pub fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
         |ack| self.send(ack)
     }
+    #[inline(always)]
     fn send(&mut self, ack: AckSegment) {
         let packet = self
             .observer

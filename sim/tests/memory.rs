@@ -21,6 +21,7 @@ const NO_SAMPLES: Options = Options {
     sample_interval: None,
     verdicts: 0,
     states: false,
+    threads: 1,
 };
 
 /// The congestion controls of a list that are registered.

@@ -27,6 +27,8 @@ pub(super) struct ClosedForm {
     backlog: Backlog,
     /// Departure of the packet in service; [`Time::MAX`] without one.
     next: Time,
+    /// Time at which the packet in service entered the queue.
+    entered: Time,
     /// Departure of the packet that entered last.
     last: Time,
 }
@@ -41,6 +43,7 @@ impl ClosedForm {
             inside: 0,
             backlog: Backlog::default(),
             next: Time::MAX,
+            entered: Time::ZERO,
             last: Time::ZERO,
         }
     }
@@ -57,14 +60,12 @@ impl ClosedForm {
         out: &mut O,
     ) {
         while self.next <= now && self.inside > 0 {
-            let mut inside = line.newest(self.inside);
-            if let Some((_, packet)) = inside.next() {
-                out.has_departed(self.next, self.hop, packet.enqueued_at());
-            }
+            out.has_departed(self.next, self.hop, self.entered);
             self.inside -= 1;
-            self.next = match inside.next() {
+            self.next = match line.newest(self.inside) {
                 Some((arrives, packet)) => {
                     self.backlog.remove(packet.size());
+                    self.entered = packet.enqueued_at();
                     line.entered(*arrives)
                 }
                 None => Time::MAX,
@@ -88,7 +89,7 @@ impl ClosedForm {
         }
         if self.inside == 0 {
             self.last = self.link.serve(now, size);
-            self.next = self.last;
+            (self.next, self.entered) = (self.last, now);
         } else {
             self.last = self.link.serve(self.last, size);
             self.backlog.add(size);

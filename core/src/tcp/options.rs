@@ -129,7 +129,7 @@ impl Clock {
     }
     /// Returns the time from `then` to `now` (µs) on this clock, in µs; `hz` is the timer
     /// frequency.
-    #[inline]
+    #[inline(always)]
     pub fn since(self, now: u64, then: u64, hz: u32) -> u64 {
         match self {
             Clock::Us => now.saturating_sub(then),

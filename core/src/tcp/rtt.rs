@@ -63,7 +63,7 @@ impl Rtt {
         }
     }
     /// Adds a sample of `m` µs; `una` and `nxt` are the bounds of the data in flight.
-    #[inline]
+    #[inline(always)]
     pub fn sample(&mut self, m: u64, una: u64, nxt: u64) {
         self.latest_us = m;
         let m = m.max(1) as i64;
@@ -99,7 +99,7 @@ impl Rtt {
         }
     }
     /// Adds a sample for the minimum, at tick `now`.
-    #[inline]
+    #[inline(always)]
     pub fn sample_min(&mut self, us: u64, now: u64) {
         let window_ticks = MIN_RTT_WINDOW_TICKS_S * u64::from(self.hz);
         self.min.update(us.max(1), now, window_ticks);
@@ -116,13 +116,13 @@ impl Rtt {
     pub fn min_us(&self) -> Option<u64> {
         self.min.get()
     }
-    /// The timeout without backoff, in ticks; at most `longest`.
-    #[inline]
-    pub fn rto_ticks(&self, ticks: Jiffies, longest: Span) -> u64 {
+    /// The timeout without backoff, in ticks.
+    #[inline(always)]
+    pub fn rto_ticks(&self, ticks: Jiffies) -> u64 {
         if self.srtt8 == 0 {
             return ticks.from_us(RTO_INITIAL_US);
         }
-        ticks.from_us(((self.srtt8 >> 3) + self.rttvar4).min(longest.as_us()))
+        ticks.from_us((self.srtt8 >> 3) + self.rttvar4)
     }
 }
 
@@ -134,12 +134,12 @@ mod tests {
     fn the_first_sample_gives_three_times_itself_or_200_ms_more() {
         let ticks = Jiffies::new(1000);
         let mut r = Rtt::new(1000);
-        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 1000);
+        assert_eq!(r.rto_ticks(ticks), 1000);
         r.sample(300_000, 0, 1);
-        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 900);
+        assert_eq!(r.rto_ticks(ticks), 900);
         let mut r = Rtt::new(1000);
         r.sample(40_000, 0, 1);
-        assert_eq!(r.rto_ticks(ticks, RTO_MAX), 240);
+        assert_eq!(r.rto_ticks(ticks), 240);
     }
 
     #[test]

@@ -232,6 +232,10 @@ impl Scoreboard {
     pub fn in_flight(&self) -> u32 {
         (self.packets_out() + self.retrans_out).saturating_sub(self.left_out())
     }
+    /// As [`in_flight`](Self::in_flight), without the segments after number `last`.
+    pub fn in_flight_up_to(&self, last: u64) -> u32 {
+        ((last + 1 - self.head) as u32 + self.retrans_out).saturating_sub(self.left_out())
+    }
     /// The byte after the highest SACKed one; `una` if no byte is SACKed.
     pub fn fack(&self) -> u64 {
         if self.sacked_out == 0 {
@@ -300,28 +304,37 @@ impl Scoreboard {
         self.at(number)
     }
 
-    /// Adds `len` bytes of new data that leave as [`sent`](Seg::sent) states; `flags`: `GLUED`,
-    /// `PUSHED`.
-    #[inline]
-    pub fn push(&mut self, len: u32, sent: &Seg, flags: u16) {
-        if self.packets_out() as usize == self.ring.len() {
-            self.grow();
+    /// Adds a super-packet of `bytes` of new data that leaves as [`sent`](Seg::sent) states;
+    /// `flags` of its last segment: `GLUED`, `PUSHED`.
+    #[inline(always)]
+    pub fn push(&mut self, bytes: u64, sent: &Seg, flags: u16) {
+        let full = u64::from(self.options.payload());
+        let (first, newest) = (self.tail, self.newest);
+        let mut left = bytes;
+        while left > 0 {
+            if self.packets_out() as usize == self.ring.len() {
+                self.grow();
+            }
+            let len = left.min(full);
+            left -= len;
+            let i = self.tail;
+            self.tail += 1;
+            *self.at_mut(i) = Seg {
+                seq: self.nxt,
+                skip: i,
+                len: len as u32,
+                flags: sent.flags | LINKED | if left > 0 { GLUED } else { flags },
+                older: self.newest,
+                newer: if left > 0 { i + 1 } else { NIL },
+                ..*sent
+            };
+            self.nxt += len;
+            self.newest = i;
         }
-        let (i, newest) = (self.tail, self.newest);
-        self.tail += 1;
-        *self.at_mut(i) = Seg {
-            seq: self.nxt,
-            skip: i,
-            len,
-            flags: sent.flags | flags | LINKED,
-            older: newest,
-            newer: NIL,
-            ..*sent
-        };
-        self.nxt += u64::from(len);
-        self.buffers += u64::from(flags & GLUED == 0);
-        self.newest = i;
-        self.link_from(newest, i);
+        if bytes > 0 {
+            self.buffers += u64::from(flags & GLUED == 0);
+            self.link_from(newest, first);
+        }
     }
     /// Records a retransmission. `counted`: the retransmission counts as in flight (a tail loss
     /// probe does not).
@@ -376,7 +389,7 @@ impl Scoreboard {
         }
     }
     /// Links the neighbours of `i` in the order of transmission.
-    #[inline]
+    #[inline(always)]
     fn bypass(&mut self, i: u64, older: u64, newer: u64) {
         if self.before == i {
             self.before = older;
@@ -463,6 +476,23 @@ impl Scoreboard {
     /// was retransmitted between two of them would lie between them.
     #[inline]
     pub fn pop_untouched(&mut self, ack: u64) -> Option<Untouched<'_>> {
+        let (end, buffers) = self.untouched(ack);
+        self.pop_run(end, buffers)
+    }
+    /// As [`pop_untouched`](Self::pop_untouched), if all segments below `ack` are of this kind, and
+    /// at most `most`; otherwise, no segment is removed.
+    #[inline(always)]
+    pub fn pop_all_untouched(&mut self, ack: u64, most: u64) -> Option<Untouched<'_>> {
+        let (end, buffers) = self.untouched(ack);
+        if end - self.head > most || (end < self.tail && self.at(end).end() <= ack) {
+            return None;
+        }
+        self.pop_run(end, buffers)
+    }
+    /// The end of the run of [`pop_untouched`](Self::pop_untouched), and the number of super-packets
+    /// that end in it.
+    #[inline(always)]
+    fn untouched(&self, ack: u64) -> (u64, u64) {
         const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
         let (mut end, mut buffers) = (self.head, 0);
         while end < self.tail {
@@ -473,6 +503,11 @@ impl Scoreboard {
             buffers += u64::from(!seg.is(GLUED));
             end += 1;
         }
+        (end, buffers)
+    }
+    /// Removes the segments before `end`, with the ends of this many super-packets.
+    #[inline(always)]
+    fn pop_run(&mut self, end: u64, buffers: u64) -> Option<Untouched<'_>> {
         if end == self.head {
             return None;
         }

@@ -29,13 +29,12 @@ impl Jiffies {
         }
     }
     /// Returns the number of jiffies from the start of the clock to `now`.
-    #[inline]
+    #[inline(always)]
     pub fn at(self, now: Time) -> u64 {
-        // The usual divisors are constants, which need no division.
+        // The usual divisor is a constant, which needs no division.
         match self.ns {
             1_000_000 => now.as_ns() / 1_000_000,
-            4_000_000 => now.as_ns() / 4_000_000,
-            ns => now.as_ns() / u64::from(ns),
+            _ => self.divide(now),
         }
     }
     /// Returns the time of a tick.
@@ -43,13 +42,21 @@ impl Jiffies {
         Time::from_ns(tick.saturating_mul(u64::from(self.ns)))
     }
     /// Returns the number of ticks that cover `us` microseconds.
-    #[inline]
+    #[inline(always)]
     pub fn from_us(self, us: u64) -> u64 {
         match self.us {
             1_000 => us.div_ceil(1_000),
-            4_000 => us.div_ceil(4_000),
-            tick => us.div_ceil(u64::from(tick)),
+            _ => self.divide_us(us),
         }
+    }
+    // Functions of their own, because the compiler would merge both divisions into one.
+    #[inline(never)]
+    fn divide(self, now: Time) -> u64 {
+        now.as_ns() / u64::from(self.ns)
+    }
+    #[inline(never)]
+    fn divide_us(self, us: u64) -> u64 {
+        us.div_ceil(u64::from(self.us))
     }
     /// Returns the microseconds of `ticks`.
     pub fn to_us(self, ticks: u64) -> u64 {
@@ -57,7 +64,7 @@ impl Jiffies {
     }
     /// Returns the time at which a timer fires that is armed at tick `now` to expire at tick
     /// `expires`.
-    #[inline]
+    #[inline(always)]
     pub fn fires(self, now: u64, expires: u64) -> Time {
         let ahead = expires.saturating_sub(now);
         let mut level = 0;

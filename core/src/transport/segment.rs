@@ -131,12 +131,16 @@ impl TcpOptions {
     /// Returns the number of full segments in `bytes` of payload.
     #[inline]
     pub const fn full_segments(self, bytes: u64) -> u64 {
-        // The usual divisors are constants, which need no division.
+        // The usual divisor is a constant, which needs no division.
         match self {
-            TcpOptions::Timestamps => bytes / TcpOptions::Timestamps.payload() as u64,
-            TcpOptions::AccEcn => bytes / TcpOptions::AccEcn.payload() as u64,
-            TcpOptions::Other(_) => bytes / self.payload() as u64,
+            TcpOptions::Timestamps => bytes / MSS as u64,
+            _ => self.divide(bytes),
         }
+    }
+    // A function of its own, because the compiler would merge both divisions into one.
+    #[inline(never)]
+    const fn divide(self, bytes: u64) -> u64 {
+        bytes / self.payload() as u64
     }
     /// Returns the payload of the last, short segment of `bytes`; 0 if all are full.
     #[inline]

@@ -120,11 +120,13 @@ pub(crate) struct Acks(Slab<AckSegment>);
 
 impl Acks {
     /// A packet with the ACK `ack` of `flow`.
+    #[inline(always)]
     pub fn packet(&mut self, flow: u32, ack: AckSegment) -> Packet {
-        match Packet::plain_ack(flow, &ack) {
-            Some(packet) => packet,
-            None => Packet::ack(flow, &ack, self.0.put(ack)),
-        }
+        Packet::plain_ack(flow, &ack).unwrap_or_else(|| self.store(flow, &ack))
+    }
+    #[inline(never)]
+    fn store(&mut self, flow: u32, ack: &AckSegment) -> Packet {
+        Packet::ack(flow, ack, self.0.put(*ack))
     }
     /// A second packet with the same content.
     pub fn copy(&mut self, packet: &Packet) -> Packet {

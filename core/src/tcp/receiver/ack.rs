@@ -252,7 +252,7 @@ impl Acks {
 
     /// Sets the delayed-ACK timer. Returns whether the timer would fire so soon that the ACK should
     /// leave now.
-    #[inline]
+    #[inline(always)]
     pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {

@@ -17,7 +17,7 @@ use super::paws;
 use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment, SynAcks};
 use super::{Config, EcnUse};
 use crate::kernel::Rule;
-use crate::packet::Feedback;
+use crate::packet::{Ecn, Feedback};
 use crate::prefetch::{Prefetch, record};
 use crate::rng::Rng;
 use crate::transport::Jiffies;
@@ -32,6 +32,15 @@ enum Phase {
     Listen,
     SynReceived,
     Established,
+}
+
+/// A segment from the receiver.
+#[derive(Copy, Clone)]
+enum Reply {
+    /// The answer to a SYN, at this time.
+    SynAck(Time),
+    /// An ACK up to this byte, with ECE or without.
+    Ack(u64, bool),
 }
 
 /// Data that waits for the application to run. The buffer is resized when the first packet of a
@@ -206,9 +215,45 @@ impl Receiver {
         self.holes.truesize
     }
 
-    /// Handles an arriving segment.
+    /// Handles an arriving segment. It is inlined, so that the segment need not be in memory.
+    #[inline(always)]
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         self.clock = now;
+        if seg.syn || self.phase != Phase::Established {
+            let fields = Segment {
+                seq: seg.seq,
+                tsval: seg.tsval,
+                tsecr: seg.tsecr,
+                syn: seg.syn,
+                ecn: seg.ecn,
+                cwr: seg.cwr,
+                ..Segment::default()
+            };
+            if !self.on_handshake(now, &fields, wire) {
+                return;
+            }
+        }
+        if seg.len > 0 && paws::is_past(self.ts_recent, seg.tsval) {
+            return self.refuse(seg.seq, seg.len, wire);
+        }
+        self.acks.now |= self.marks.on_packet(seg.ecn, seg.len);
+        if seg.len > 0 {
+            self.on_data(now, seg, wire);
+        } else if seg.seq < self.nxt {
+            // An old segment without data is a window probe.
+            self.send_ack(wire);
+        }
+    }
+
+    /// Handles a SYN, or the segment that ends the handshake. Returns whether the segment may
+    /// contain data.
+    #[inline(never)]
+    fn on_handshake(
+        &mut self,
+        now: Time,
+        seg: &Segment,
+        wire: &mut impl FnMut(AckSegment),
+    ) -> bool {
         if seg.syn {
             if self.phase != Phase::Established {
                 // Of several SYNs the first to arrive counts: each SYN-ACK echoes its timestamp
@@ -225,58 +270,41 @@ impl Receiver {
                 self.phase = Phase::SynReceived;
                 self.send_syn_ack(now, wire);
             }
-            return;
+            return false;
         }
-        match self.phase {
-            Phase::Listen => return,
-            Phase::SynReceived => {
-                self.phase = Phase::Established;
-                self.syn_ack_timer = MaybeTime::NONE;
-                if seg.seq == 0 && self.stamps {
-                    self.ts_recent = self.ts_recent.max(seg.tsval);
-                }
-                self.rtt_us = self.syn_acks.rtt_us(now, seg, self.stamps);
-                self.window.established(now, self.nxt);
-                self.acks.established(self.ticks.at(now));
-            }
-            Phase::Established => {}
+        if self.phase == Phase::Listen {
+            return false;
         }
-        if seg.len > 0 && paws::is_past(self.ts_recent, seg.tsval) {
-            self.refuse(seg, wire);
-            return;
+        self.phase = Phase::Established;
+        self.syn_ack_timer = MaybeTime::NONE;
+        if seg.seq == 0 && self.stamps {
+            self.ts_recent = self.ts_recent.max(seg.tsval);
         }
-        self.acks.now |= self.marks.on_packet(seg.ecn, seg.len);
-        if seg.len > 0 {
-            self.on_data(now, seg, wire);
-        } else if seg.seq < self.nxt {
-            // An old segment without data is a window probe.
-            self.send_ack(wire);
-        }
+        self.rtt_us = self.syn_acks.rtt_us(now, seg, self.stamps);
+        self.window.established(now, self.nxt);
+        self.acks.established(self.ticks.at(now));
+        true
     }
 
     /// Rejects data with an old timestamp: the data is answered with an ACK and otherwise ignored.
-    fn refuse(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
-        if seg.seq < self.nxt {
-            let end = (seg.seq + u64::from(seg.len)).min(self.nxt);
-            self.dsack = Range {
-                start: seg.seq,
-                end,
-            };
+    #[inline(never)]
+    fn refuse(&mut self, seq: u64, len: u32, wire: &mut impl FnMut(AckSegment)) {
+        if seq < self.nxt {
+            let end = (seq + u64::from(len)).min(self.nxt);
+            self.dsack = Range { start: seq, end };
             self.acks
                 .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
         }
         self.send_ack(wire);
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_data(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if let Some(header) = &seg.congestion {
             self.feedback = self.feedback.and(header.feedback);
         }
-        if let Some(unread) = self.unread.filter(|u| u.at < now) {
-            let end = self.holes.end().unwrap_or(self.nxt);
-            self.window.read(unread.at, unread.first_end, self.nxt, end);
-            self.unread = None;
+        if self.unread.as_ref().is_some_and(|unread| unread.at < now) {
+            self.read();
         }
         let range = Range {
             start: seg.seq,
@@ -297,18 +325,12 @@ impl Receiver {
             }
         }
         if range.end <= self.nxt {
-            // A duplicate: report it at once, and send quick ACKs for a while.
-            self.dsack = range;
-            self.acks
-                .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
-            self.acks.schedule();
-            self.send_ack(wire);
-            return;
+            return self.on_duplicate(range, wire);
         }
         self.window.measure_segment(seg.len);
         if range.start > self.nxt {
             if self.marks.on() {
-                self.read_marks(seg, wire);
+                self.read_marks(seg.ecn, wire);
             }
             self.on_out_of_order(now, seg.len, range, wire);
         } else {
@@ -316,7 +338,27 @@ impl Receiver {
         }
     }
 
+    /// The application has read all data.
     #[inline]
+    fn read(&mut self) {
+        if let Some(unread) = self.unread.take() {
+            let end = || self.holes.end().unwrap_or(self.nxt);
+            self.window.read(unread.at, unread.first_end, self.nxt, end);
+        }
+    }
+
+    /// Handles data that has all arrived before: reports it at once, and sends quick ACKs for a
+    /// while.
+    #[inline(never)]
+    fn on_duplicate(&mut self, range: Range, wire: &mut impl FnMut(AckSegment)) {
+        self.dsack = range;
+        self.acks
+            .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
+        self.acks.schedule();
+        self.send_ack(wire);
+    }
+
+    #[inline(always)]
     fn on_in_order(
         &mut self,
         now: Time,
@@ -336,7 +378,7 @@ impl Receiver {
             ),
             None => window::truesize(seg.len),
         };
-        let unread = segments + self.holes.truesize;
+        let mut queued = segments + self.holes.truesize;
         self.acks.data_arrived(
             self.ticks.at(now),
             seg.psh,
@@ -345,34 +387,17 @@ impl Receiver {
             || rto_ticks(self.ticks, self.rtt_us),
         );
         if self.marks.on() {
-            self.read_marks(seg, wire);
+            self.read_marks(seg.ecn, wire);
         }
         self.window.measure_rtt_by_window(now, self.nxt);
-        if self.window.grow(seg.len, unread, true) {
+        if self.window.grow(seg.len, queued, true) {
             self.acks.quick |= 1;
         }
         self.wait_for_reader(now, seg.seq, self.nxt);
         if !self.holes.is_empty() {
-            self.nxt = self.holes.fill(self.nxt);
-            self.wait_for_reader(now, end, self.nxt);
-            if self.holes.is_empty() {
-                self.acks.whole();
-            }
+            queued = self.fill_hole(now, queued);
         }
-        self.window.queued = match self.unread {
-            // Data behind the hole has been merged with it.
-            Some(unread) if self.nxt > end => {
-                self.holes.truesize
-                    + window::truesize_of(
-                        Range {
-                            start: unread.start,
-                            end: self.nxt,
-                        },
-                        self.holes.mss(),
-                    )
-            }
-            _ => unread,
-        };
+        self.window.queued = queued;
         // Before the application has read, two segments cause an ACK only if it would not shrink
         // the window.
         let many = self.nxt - self.acks.acked > u64::from(self.window.segment())
@@ -393,16 +418,39 @@ impl Receiver {
         }
     }
 
+    /// Joins data behind the hole, if the data before it is now complete. Returns the kernel memory
+    /// of data that is out of order or unread, which was `queued` before.
+    #[inline(never)]
+    fn fill_hole(&mut self, now: Time, queued: u64) -> u64 {
+        let end = self.nxt;
+        self.nxt = self.holes.fill(end);
+        self.wait_for_reader(now, end, self.nxt);
+        if self.holes.is_empty() {
+            self.acks.whole();
+        }
+        match self.unread {
+            // Data behind the hole has been merged with it.
+            Some(unread) if self.nxt > end => {
+                let run = Range {
+                    start: unread.start,
+                    end: self.nxt,
+                };
+                self.holes.truesize + window::truesize_of(run, self.holes.mss())
+            }
+            _ => queued,
+        }
+    }
+
     /// Handles the ECN bits of data.
-    fn read_marks(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
-        match self.marks.on_data(seg.ecn, self.nxt) {
+    #[inline(never)]
+    fn read_marks(&mut self, ecn: Ecn, wire: &mut impl FnMut(AckSegment)) {
+        match self.marks.on_data(ecn, self.nxt) {
             Heed::Nothing => {}
             Heed::Quick => self.acks.enter_quick(self.window.quick_acks(ecn::QUICK)),
             Heed::After(nxt, echo) => {
                 if self.acks.is_delayed() {
-                    let ack = self.ack(nxt, echo);
+                    self.emit(Reply::Ack(nxt, echo), wire);
                     self.acks.sent_before(self.nxt);
-                    wire(ack);
                 }
                 self.acks.now = true;
             }
@@ -435,6 +483,7 @@ impl Receiver {
         }
     }
 
+    #[inline(never)]
     fn on_out_of_order(
         &mut self,
         now: Time,
@@ -478,7 +527,7 @@ impl Receiver {
 
     /// Sends the pending ACK, or sets its timer. `many`: more data than one full segment is
     /// unacknowledged.
-    #[inline]
+    #[inline(always)]
     fn check_ack(&mut self, now: Time, many: bool, wire: &mut impl FnMut(AckSegment)) {
         if !self.acks.scheduled {
             return;
@@ -556,7 +605,28 @@ impl Receiver {
             .ticks
             .from_us(doubled.min(self.syn_ack_longest.as_us()));
         self.syn_ack_timer = MaybeTime::at(self.ticks.fires(tick, tick + wait));
-        wire(AckSegment {
+        self.emit(Reply::SynAck(now), wire);
+    }
+
+    #[inline(always)]
+    fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
+        self.emit(Reply::Ack(self.nxt, self.marks.echo()), wire);
+        self.acks.sent(self.nxt);
+    }
+
+    /// Calls `wire`. No other function does, so that the compiler can inline it here.
+    #[inline(never)]
+    fn emit(&mut self, reply: Reply, wire: &mut impl FnMut(AckSegment)) {
+        wire(match reply {
+            Reply::SynAck(now) => self.syn_ack(now),
+            Reply::Ack(nxt, echo) => self.ack(nxt, echo),
+        });
+    }
+
+    /// Builds a SYN-ACK.
+    #[inline(always)]
+    fn syn_ack(&mut self, now: Time) -> AckSegment {
+        AckSegment {
             syn: true,
             window: self.window.offered(),
             tsval: if self.stamps {
@@ -570,13 +640,7 @@ impl Receiver {
                 .with_timestamps(self.stamps)
                 .with_counters(self.marks.option(0).0),
             ..AckSegment::default()
-        });
-    }
-
-    #[inline]
-    fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
-        wire(self.ack(self.nxt, self.marks.echo()));
-        self.acks.sent(self.nxt);
+        }
     }
 
     /// Builds an ACK with the acknowledgement number `ack`.

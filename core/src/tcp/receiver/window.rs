@@ -101,7 +101,8 @@ pub(super) struct Window {
     // dynamic right-sizing
     round_bytes: u64,
     round_start: u64,
-    round_time: Time,
+    /// Time when the round began, µs.
+    round_us: u64,
     rtt8_us: u64,
     last_tsecr: u32,
     /// The end of the window that is measured, and the time at which it began to arrive.
@@ -134,7 +135,7 @@ impl Window {
             queued: 0,
             round_bytes: first,
             round_start: 0,
-            round_time: Time::ZERO,
+            round_us: 0,
             rtt8_us: 0,
             last_tsecr: 0,
             by_window: (0, MaybeTime::NONE),
@@ -143,7 +144,7 @@ impl Window {
     pub fn established(&mut self, now: Time, nxt: u64) {
         self.round_bytes = self.window.min(FIRST_ROUND * u64::from(self.mss));
         self.round_start = nxt;
-        self.round_time = now;
+        self.round_us = now.as_us();
     }
     /// The assumed segment size of the sender.
     pub fn segment(&self) -> u32 {
@@ -235,19 +236,22 @@ impl Window {
     }
     #[inline]
     fn round_up(&self, bytes: u64) -> u64 {
-        bytes.div_ceil(1 << self.scale) << self.scale
+        let unit = 1 << self.scale;
+        (bytes + (unit - 1)) & !(unit - 1)
     }
     /// The window that memory permits now. When less than half of the maximum window is free, quick
     /// ACKs end.
-    #[inline]
+    #[inline(always)]
     fn select(&self, quick: &mut u32) -> u64 {
-        let all = self.share_of(self.buffer);
         let mut free = self.share_of(self.buffer.saturating_sub(self.queued));
-        if free < self.clamp.min(all) / 2 {
-            *quick = 0;
-            free = free >> self.scale << self.scale;
-            if free < all / 16 || free < u64::from(self.segment) {
-                return 0;
+        if free < self.clamp / 2 {
+            let all = self.share_of(self.buffer);
+            if free < all / 2 {
+                *quick = 0;
+                free = free >> self.scale << self.scale;
+                if free < all / 16 || free < u64::from(self.segment) {
+                    return 0;
+                }
             }
         }
         self.round_up(free.min(self.threshold))
@@ -278,11 +282,14 @@ impl Window {
     /// still waits for the application.
     #[inline]
     pub fn measure_rtt_by_stamp(&mut self, now: Time, seg: &Segment, waits: bool) {
-        if seg.tsecr == 0 || seg.tsecr == self.last_tsecr || seg.len < self.segment {
-            return;
+        if seg.tsecr != self.last_tsecr && seg.tsecr != 0 && seg.len >= self.segment {
+            self.take_stamp(now, seg.tsecr, waits);
         }
-        self.last_tsecr = seg.tsecr;
-        let ms = u64::from(crate::tcp::sender::stamp(now).saturating_sub(seg.tsecr));
+    }
+    #[inline(never)]
+    fn take_stamp(&mut self, now: Time, tsecr: u32, waits: bool) {
+        self.last_tsecr = tsecr;
+        let ms = u64::from(crate::tcp::sender::stamp(now).saturating_sub(tsecr));
         if ms == 0 && self.rules.receiver_rtt_non_zero {
             return;
         }
@@ -314,12 +321,13 @@ impl Window {
     /// The application has read everything below `read`; data up to `nxt` has arrived in order, and
     /// out-of-order data reaches to `end`. Once per round trip the buffer is resized.
     #[inline]
-    pub fn read(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
-        let passed = now.as_us().saturating_sub(self.round_time.as_us());
+    pub fn read(&mut self, now: Time, read: u64, nxt: u64, end: impl FnOnce() -> u64) {
+        let passed = now.as_us().saturating_sub(self.round_us);
         if self.rtt8_us > 0 && passed >= self.rtt8_us >> 3 {
-            self.end_round(now, read, nxt, end);
+            self.end_round(now, read, nxt, end());
         }
     }
+    #[inline(never)]
     fn end_round(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
         let mut bytes = read - self.round_start;
         if self.rules.receive_queue_awareness {
@@ -329,7 +337,7 @@ impl Window {
             self.resize(bytes, end - nxt);
         }
         self.round_start = read;
-        self.round_time = now;
+        self.round_us = now.as_us();
     }
     /// Data behind a hole reaches `span` bytes beyond the next expected byte. With
     /// [`Rule::ReceiveBufferByWindow`], the buffer grows to hold these bytes, too.
@@ -412,7 +420,7 @@ mod tests {
         window.measure_segment(MSS);
         window.rtt8_us = rtt.as_us() << 3;
         let [read, nxt] = [came, came + waiting].map(|segments| segments * u64::from(MSS));
-        window.read(Time::ZERO + rtt, read, nxt, nxt);
+        window.read(Time::ZERO + rtt, read, nxt, || nxt);
         window
     }
 
@@ -511,7 +519,7 @@ mod tests {
                 let all = round * 400 * u64::from(MSS);
                 window.rtt8_us = 200_000 << 3;
                 window.round_bytes = 1;
-                window.read(Time::ZERO + Span::ms(200 * round), all, all, all);
+                window.read(Time::ZERO + Span::ms(200 * round), all, all, || all);
             }
             window.clamp
         };

@@ -11,7 +11,7 @@ const MSS: u64 = crate::tcp::MSS as u64;
 fn what_has_enough_sacked_above_it_is_lost() {
     let mut board = Scoreboard::default();
     for i in 0..10 {
-        board.push(MSS as u32, &Seg::sent(i, &Snapshot::default()), 0);
+        board.push(MSS, &Seg::sent(i, &Snapshot::default()), 0);
     }
     let lost = |board: &Scoreboard| -> Vec<u64> {
         board.numbers().filter(|&i| board.seg(i).is(LOST)).collect()
@@ -44,11 +44,7 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
         let touched = 1 + rng.below(30);
         for sent in 0..1 + rng.below(60) {
             let flags = if rng.below(2) == 0 { GLUED } else { 0 };
-            board.push(
-                MSS as u32,
-                &Seg::sent(sent / 3, &Snapshot::default()),
-                flags,
-            );
+            board.push(MSS, &Seg::sent(sent / 3, &Snapshot::default()), flags);
             let i = rng.below(board.tail);
             match rng.below(touched) {
                 0 if !board.seg(i).is(SACKED) => {
@@ -67,7 +63,9 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
             }
         }
         let ack = (rng.below(board.tail + 2) * MSS).saturating_sub(7 * rng.below(2));
-        let mut runs = board.clone();
+        let (mut runs, mut all) = (board.clone(), board.clone());
+        let most = rng.below(20);
+        let popped = all.pop_all_untouched(ack, most).map(|run| run.segments);
         let (mut one_by_one, mut in_runs) = (Vec::new(), 0);
         while let Some(seg) = board.pop_acked(ack) {
             one_by_one.push((seg.seq, seg.sent_us));
@@ -100,6 +98,14 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
             (live.collect::<Vec<_>>(), ends, counts)
         };
         assert_eq!(state(&board), state(&runs));
+        // All segments below the ACK, or none.
+        if let Some(segments) = popped {
+            assert!(u64::from(segments) <= most && segments as usize == one_by_one.len());
+            assert_eq!(state(&board), state(&all));
+        } else {
+            let kept = one_by_one.len() as u32 + board.packets_out();
+            assert_eq!(all.packets_out(), kept);
+        }
     }
 }
 
@@ -112,7 +118,7 @@ fn looks(n: u64, window: u64) -> u64 {
     let (mut board, mut rack) = (Scoreboard::default(), Rack::default());
     let rtt = Rtt::new(1000);
     for i in 0..n {
-        board.push(MSS as u32, &Seg::sent(i, &Snapshot::default()), 0);
+        board.push(MSS, &Seg::sent(i, &Snapshot::default()), 0);
     }
     for arrived in (1..n).step_by(2) {
         let now = arrived + rtt_us;
@@ -163,7 +169,7 @@ fn an_ack_costs_the_same_however_long_its_block_is() {
     let looks = |n: u64| {
         let mut board = Scoreboard::default();
         for i in 0..n {
-            board.push(MSS as u32, &Seg::sent(i, &Snapshot::default()), 0);
+            board.push(MSS, &Seg::sent(i, &Snapshot::default()), 0);
         }
         for end in 2..=n {
             let block = Range {

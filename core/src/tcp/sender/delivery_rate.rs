@@ -17,7 +17,7 @@
 //! reneges.
 
 use crate::cc::{RateSample, Totals};
-use crate::tcp::scoreboard::Snapshot;
+use crate::tcp::scoreboard::{Seg, Snapshot};
 use crate::units::{Rate, Span, Time};
 
 /// The packet sent last of those that one ACK delivered.
@@ -28,6 +28,19 @@ pub(super) struct Newest {
     /// The number of its segment.
     pub number: u64,
     pub snapshot: Snapshot,
+}
+
+impl Newest {
+    /// A segment by its record and its number.
+    #[inline]
+    pub fn of(seg: &Seg, number: u64) -> Newest {
+        Newest {
+            sent_us: seg.sent_us,
+            end: seg.end(),
+            number,
+            snapshot: seg.snapshot(),
+        }
+    }
 }
 
 /// Delivery counters of a connection.
@@ -72,15 +85,15 @@ impl Delivered {
         self.app_limited > 0
     }
     /// Takes the sample of an ACK for `delivered` packets (already counted); `newest` was sent last
-    /// of them.
-    #[inline]
+    /// of them. Returns the duration of the sample, µs.
+    #[inline(always)]
     pub fn sample(
         &mut self,
         now_us: u64,
         newest: Option<&Newest>,
         delivered: u32,
         min_rtt_us: Option<u64>,
-    ) -> Option<RateSample> {
+    ) -> Option<u64> {
         if self.app_limited > 0 && self.packets > self.app_limited {
             self.app_limited = 0;
         }
@@ -103,12 +116,18 @@ impl Delivered {
             self.shown_us = interval_us;
             self.shown_app_limited = then.app_limited;
         }
-        Some(RateSample {
+        Some(interval_us)
+    }
+    /// The sample of the ACK that was counted last, which delivered `newest` and lasted
+    /// `interval_us`.
+    pub fn rate_sample(&self, newest: &Newest, interval_us: u64) -> RateSample {
+        let then = &newest.snapshot;
+        RateSample {
             prior_delivered: then.delivered,
-            delivered,
+            delivered: self.packets - then.delivered,
             interval: Span::us(interval_us),
             app_limited: then.app_limited,
-        })
+        }
     }
     /// The delivery rate that TCP_INFO shows, with segments of `mss` bytes, and whether the
     /// application limited it.
@@ -157,7 +176,8 @@ mod tests {
             number: 50,
             snapshot: sent,
         };
-        let sample = d.sample(90_001, Some(&newest), 50, Some(40_000)).unwrap();
+        let interval_us = d.sample(90_001, Some(&newest), 50, Some(40_000)).unwrap();
+        let sample = d.rate_sample(&newest, interval_us);
         assert_eq!((sample.delivered, sample.interval), (50, Span::us(90_000)));
     }
 

@@ -26,7 +26,7 @@
 //! rejected attempts (`tcp_retries2`), narrows never does.
 
 use super::Sender;
-use super::output::Push;
+use super::output::{Push, WHOLE, emit};
 use crate::cc::Cause;
 use crate::host::Fate;
 use crate::tcp::scoreboard::PUSHED;
@@ -45,6 +45,7 @@ impl Sender {
     }
     /// Sends `bytes` of new data as one super-packet. Returns whether the interface accepted the
     /// super-packet.
+    #[inline(never)]
     pub(super) fn hand_down<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -53,8 +54,8 @@ impl Sender {
     ) -> bool {
         let psh = bytes > self.full() || self.send_buffer.ends_with(bytes);
         let mut segment = self.super_packet(now, self.board.nxt(), bytes as u32, psh);
-        self.ecn.mark_data(true, &mut segment);
-        let fate = wire(segment).into();
+        self.ecn.mark_data(&mut segment);
+        let fate = emit(segment, WHOLE, wire).into();
         let taken = self.told(now, fate);
         if !taken && self.board.packets_out() == 0 {
             self.persist(now);
@@ -79,7 +80,7 @@ impl Sender {
         let bytes = (number..=last).map(|i| self.board.seg(i).len).sum();
         let psh = count > 1 || self.board.seg(last).is(PUSHED);
         let segment = self.super_packet(now, self.board.seg(number).seq, bytes, psh);
-        let fate = wire(segment).into();
+        let fate = emit(segment, WHOLE, wire).into();
         self.told(now, fate)
     }
     fn super_packet(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {

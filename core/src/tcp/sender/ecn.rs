@@ -248,16 +248,26 @@ impl Ecn {
         }
         self.control = self.how.control();
     }
-    /// Sets the ECN fields of a segment of new data; `first`: it is the first of its super-packet.
-    pub fn mark_data(&mut self, first: bool, segment: &mut Segment) {
+    /// Sets the ECN fields of new data, a super-packet or the first segment of one.
+    #[inline]
+    pub fn mark_data(&mut self, segment: &mut Segment) {
         if self.on() {
             segment.ecn = self.how.data();
-            segment.cwr = first && core::mem::take(&mut self.cwr_due);
+            segment.cwr = core::mem::take(&mut self.cwr_due);
         }
     }
     /// Returns whether an ACK reports marks by ECE.
     pub fn echoed(&self, ack: &AckSegment) -> bool {
         ack.ece && !ack.syn && matches!(self.how, EcnUse::Latched | EcnUse::Echoed)
+    }
+    /// Returns how many packets an ACK without ECE and option may deliver and yet report no mark.
+    #[inline]
+    pub fn most_unmarked(&self, ack: &AckSegment) -> u64 {
+        match self.how {
+            EcnUse::Counted if ack.marks.ace() == self.ace => u64::from(ROUND) - 1,
+            EcnUse::Counted | EcnUse::Accurate => 0,
+            EcnUse::Off | EcnUse::Latched | EcnUse::Echoed => u64::MAX,
+        }
     }
     /// Returns the increase of the receiver's counter, for `delivered` packets.
     fn counted(&mut self, ack: &AckSegment, delivered: u32) -> u32 {
@@ -468,7 +478,7 @@ mod tests {
             };
             ecn.on_syn_ack(&syn_ack);
             let mut segment = Segment::default();
-            ecn.mark_data(true, &mut segment);
+            ecn.mark_data(&mut segment);
             assert_eq!((ecn.control, segment.ecn), (control, data), "{asks:?}");
         }
     }

@@ -80,6 +80,14 @@ struct SentTimes {
     newest: Option<Newest>,
 }
 
+/// Values before an ACK.
+struct Before {
+    una: u64,
+    in_flight: u32,
+    /// Segments were SACKed.
+    sacked: bool,
+}
+
 impl SentTimes {
     fn delivered(&mut self, seg: &Seg, number: u64) {
         let (sent_us, end) = (seg.sent_us, seg.end());
@@ -88,13 +96,7 @@ impl SentTimes {
             .as_ref()
             .is_none_or(|n| (sent_us, end) > (n.sent_us, n.end))
         {
-            let snapshot = seg.snapshot();
-            self.newest = Some(Newest {
-                sent_us,
-                end,
-                number,
-                snapshot,
-            });
+            self.newest = Some(Newest::of(seg, number));
         }
     }
 }
@@ -111,6 +113,7 @@ impl Sender {
 
     /// Handles an ACK. Returns whether the timer must still be set if nothing is sent now (sending
     /// sets it anyway).
+    #[inline]
     pub(super) fn on_ack<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -120,9 +123,173 @@ impl Sender {
         if ack.ack > self.board.nxt() {
             return false; // acknowledges what was never sent
         }
-        let prior_una = self.board.una();
-        let prior_in_flight = self.board.in_flight();
-        let sacked_before = self.board.sacked_out() > 0;
+        match self.on_expected_ack(now, ack) {
+            Some(timer_due) => timer_due,
+            None => self.on_any_ack(now, ack, wire),
+        }
+    }
+
+    /// Handles an ACK that only acknowledges data in order, while nothing is lost or was
+    /// retransmitted. The result is that of [`on_any_ack`](Self::on_any_ack), to which all other
+    /// ACKs go; for these, the result is `None`.
+    #[inline(always)]
+    fn on_expected_ack(&mut self, now: Time, ack: &AckSegment) -> Option<bool> {
+        let expected = self.state == State::Open
+            && self.board.left_out() == 0
+            && self.probe.is_none()
+            && self.cfg.sack
+            && ack.n_sacks == 0
+            && !ack.ece
+            && ack.marks.counters() == 0;
+        if !expected {
+            return None;
+        }
+        let before = self.before();
+        let most = self.ecn.most_unmarked(ack);
+        let run = self.board.pop_all_untouched(ack.ack, most)?;
+        let (first_us, last, acked) = (run.first_sent_us, run.last, run.segments);
+        let newest = Newest::of(last, run.last_number);
+        self.rack
+            .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
+        let news = News {
+            una_advanced: true,
+            delivered: acked,
+            ..News::default()
+        };
+        self.timeouts = 0;
+        let plain = ack.window == self.peer_window;
+        self.update_window(ack);
+        if self.board.packets_out() == 0 {
+            self.limit_ends(now, Limit::Busy);
+        }
+        let shown = (self.delivered.packets, self.delivered_ce);
+        self.delivered.packets += u64::from(acked);
+        let prior = newest.snapshot.delivered;
+        self.rack.update_window(Some(prior), self.delivered.packets);
+        let us = self.since(now, newest.sent_us);
+        self.add_rtt(now, self.since(now, first_us), us);
+        let rtt = Some(us);
+        let mut ev = self.sample(now, ack, rtt, Some(prior), shown);
+        (ev.acked, ev.plain) = (acked, plain);
+        self.cc.on_sample(&mut self.w, &ev);
+        let timer_due = self.probe_follows();
+        if !timer_due {
+            self.set_timer(now);
+        }
+        self.finish_ack(now, &news, &before, Some(&newest), rtt, acked, 0);
+        Some(timer_due)
+    }
+
+    /// The values before an ACK that are needed after it.
+    #[inline(always)]
+    fn before(&self) -> Before {
+        Before {
+            una: self.board.una(),
+            in_flight: self.board.in_flight(),
+            sacked: self.board.sacked_out() > 0,
+        }
+    }
+
+    /// Stores the peer's window.
+    #[inline(always)]
+    fn update_window(&mut self, ack: &AckSegment) {
+        self.peer_window = ack.window;
+        self.max_window = self.max_window.max(ack.window);
+    }
+
+    /// The measurements of an ACK for the congestion control. `prior`: packets that had been
+    /// delivered when the newest packet of this ACK was sent. `shown`: the delivered packets, and
+    /// the marked ones among them, for kernels before [`Rule::DeliveredBeforeEvent`].
+    #[inline(always)]
+    fn sample(
+        &self,
+        now: Time,
+        ack: &AckSegment,
+        rtt: Option<u64>,
+        prior: Option<u64>,
+        shown: (u64, u64),
+    ) -> Sample {
+        let mut ev = Sample::at(now);
+        ev.rtt = rtt.map(|us| Span::ns(us * 1000));
+        ev.una = self.board.una();
+        ev.nxt = self.board.nxt();
+        ev.pacing = self.pacing;
+        ev.paced = self.pacer.on;
+        ev.state = self.state;
+        ev.srtt8_us = self.rtt.srtt8_us();
+        let counted_before = self.cfg.kernel.follows(Rule::DeliveredBeforeEvent)
+            || self.ecn.agreed() == EcnUse::Accurate;
+        (ev.delivered, ev.delivered_ce) = if counted_before {
+            (self.delivered.packets, self.delivered_ce)
+        } else {
+            shown
+        };
+        ev.stamps = (ack.tsval, ack.tsecr);
+        ev.sacked = self.board.sacked_out();
+        ev.flight = prior.map_or(0, |prior| (self.delivered.packets - prior) as u32);
+        ev.feedback = ack.feedback;
+        ev
+    }
+
+    /// Takes the delivery sample of an ACK, and sets the window and the pacing rate. `acked`: the
+    /// packets that it acknowledged in order; `lost`: those that it showed to be lost.
+    #[inline(always)]
+    fn finish_ack(
+        &mut self,
+        now: Time,
+        news: &News,
+        before: &Before,
+        newest: Option<&Newest>,
+        rtt: Option<u64>,
+        acked: u32,
+        lost: u32,
+    ) {
+        // Filled in place: a copy would have to wait for the fields that were just written.
+        let mut ev = Ack::at(now);
+        ev.lost = lost;
+        let (now_us, least_us) = (now.as_us(), self.rtt.min_us());
+        let took = self
+            .delivered
+            .sample(now_us, newest, news.delivered, least_us);
+        if self.needs.needs_delivery {
+            // A single short packet: its ACK may have been delayed.
+            let short = acked == 1 && self.board.una() - before.una < self.mss() && !before.sacked;
+            let prior = newest.map(|n| n.snapshot.delivered);
+            let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
+            ev.delivery = Some(Delivery {
+                sample: newest
+                    .zip(took)
+                    .map(|(newest, us)| self.delivered.rate_sample(newest, us)),
+                rtt: rtt.map(Span::us),
+                maybe_delayed: short && only && !news.retrans_acked && !news.sacked,
+                prior_in_flight: before.in_flight,
+                next_departure: self.pacer.wstamp,
+                totals: self.totals(),
+                flight: self.flight_told(newest),
+            });
+        }
+        self.control_window(now, news, ev);
+        if self.w.app_limited {
+            self.w.app_limited = false;
+            self.delivered.limit_by_app(self.board.in_flight());
+        }
+        if self.needs.owns_recovery {
+            self.take_pacing();
+        } else {
+            self.update_pacing();
+        }
+    }
+
+    /// Handles any ACK, as [`on_ack`](Self::on_ack).
+    #[inline(never)]
+    pub(super) fn on_any_ack<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        ack: &AckSegment,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) -> bool {
+        let before = self.before();
+        let prior_una = before.una;
         let lost_before = self.board.lost_total();
         let mut times = SentTimes::default();
         let mut news = News {
@@ -148,8 +315,7 @@ impl Sender {
             && (news.una_advanced || ack.window > self.peer_window || ack.window == 0)
         {
             news.window_update = true;
-            self.peer_window = ack.window;
-            self.max_window = self.max_window.max(ack.window);
+            self.update_window(ack);
         }
         let nothing_out = self.board.packets_out() == 0;
         if ack.n_sacks > 0 {
@@ -180,28 +346,8 @@ impl Sender {
         let mut rtt = None;
         if !nothing_out {
             rtt = self.take_rtt(now, &mut news, &times);
-            let mut ev = Sample::at(now);
-            ev.rtt = rtt.map(Span::us);
-            ev.acked = acked;
-            ev.una = self.board.una();
-            ev.nxt = self.board.nxt();
-            ev.pacing = self.pacing;
-            ev.paced = self.pacer.on;
-            ev.ece = news.ece;
-            ev.plain = plain;
-            ev.state = self.state;
-            ev.srtt8_us = self.rtt.srtt8_us();
-            (ev.delivered, ev.delivered_ce) = if self.cfg.kernel.follows(Rule::DeliveredBeforeEvent)
-                || self.ecn.agreed() == EcnUse::Accurate
-            {
-                (self.delivered.packets, self.delivered_ce)
-            } else {
-                (shown, shown_ce)
-            };
-            ev.stamps = (ack.tsval, ack.tsecr);
-            ev.sacked = self.board.sacked_out();
-            ev.flight = prior.map_or(0, |prior| (self.delivered.packets - prior) as u32);
-            ev.feedback = ack.feedback;
+            let mut ev = self.sample(now, ack, rtt, prior, (shown, shown_ce));
+            (ev.acked, ev.ece, ev.plain) = (acked, news.ece, plain);
             self.cc.on_sample(&mut self.w, &ev);
         }
         if let Some(probe) = self.probe {
@@ -223,39 +369,9 @@ impl Sender {
         if news.set_timer && !timer_due {
             self.set_timer(now);
         }
-        // Filled in place: a copy would have to wait for the fields that were just written.
-        let mut ev = Ack::at(now);
-        ev.lost = (self.board.lost_total() - lost_before) as u32;
-        let sample = self.delivered.sample(
-            now.as_us(),
-            times.newest.as_ref(),
-            news.delivered,
-            self.rtt.min_us(),
-        );
-        if self.needs.needs_delivery {
-            // A single short packet: its ACK may have been delayed.
-            let short = acked == 1 && self.board.una() - prior_una < self.mss() && !sacked_before;
-            let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
-            ev.delivery = Some(Delivery {
-                sample,
-                rtt: rtt.map(Span::us),
-                maybe_delayed: short && only && !news.retrans_acked && !news.sacked,
-                prior_in_flight,
-                next_departure: self.pacer.wstamp,
-                totals: self.totals(),
-                flight: self.flight_told(times.newest.as_ref()),
-            });
-        }
-        self.control_window(now, &news, ev);
-        if self.w.app_limited {
-            self.w.app_limited = false;
-            self.delivered.limit_by_app(self.board.in_flight());
-        }
-        if self.needs.owns_recovery {
-            self.take_pacing();
-        } else {
-            self.update_pacing();
-        }
+        let lost = (self.board.lost_total() - lost_before) as u32;
+        let newest = times.newest.as_ref();
+        self.finish_ack(now, &news, &before, newest, rtt, acked, lost);
         match repair {
             Repair::None => {}
             Repair::Lost => self.retransmit_lost(now, wire),
@@ -489,7 +605,7 @@ impl Sender {
     #[inline]
     fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
         let us = now.as_us();
-        let since = |sent: u64| self.cfg.clock.since(us, sent, self.cfg.hz);
+        let since = |sent: u64| self.since(now, sent);
         let mut sample = None;
         let mut shown = None;
         if let (Some(first), Some(last), false) =
@@ -508,12 +624,8 @@ impl Sender {
             sample = Some(by_stamp);
             shown = sample;
         }
-        if let Some(m) = sample {
-            if let Some(shown) = shown {
-                self.rtt.sample_min(shown, self.ticks.at(now));
-            }
-            self.rtt.sample(m, self.board.una(), self.board.nxt());
-            self.rto_ticks = self.rtt.rto_ticks(self.ticks, self.cfg.longest_timeout());
+        if let (Some(m), Some(shown)) = (sample, shown) {
+            self.add_rtt(now, m, shown);
         }
         if news.una_advanced {
             news.set_timer = true;
@@ -523,6 +635,20 @@ impl Sender {
             news.set_timer = m > us.saturating_sub(first.sent_us);
         }
         shown
+    }
+
+    /// Round trip of a packet that was sent at `sent_us`, µs.
+    #[inline(always)]
+    fn since(&self, now: Time, sent_us: u64) -> u64 {
+        self.cfg.clock.since(now.as_us(), sent_us, self.cfg.hz)
+    }
+
+    /// Adds a round trip to the estimator, and `least` to the filter of the minimum, µs.
+    #[inline(always)]
+    fn add_rtt(&mut self, now: Time, us: u64, least: u64) {
+        self.rtt.sample_min(least, self.ticks.at(now));
+        self.rtt.sample(us, self.board.una(), self.board.nxt());
+        self.rto_ticks = self.rtt.rto_ticks(self.ticks).min(self.longest_ticks);
     }
 
     /// `from` was delivered after data up to `fack`: stores that the path reorders, and by how many
@@ -557,6 +683,7 @@ impl Sender {
 
     /// The flight record of that delivered packet which was sent last, for congestion controls that
     /// need it.
+    #[inline(always)]
     fn flight_told(&self, newest: Option<&Newest>) -> Option<FlightSample> {
         let (flights, newest) = (self.flights.as_ref()?, newest?);
         let then = flights.of(newest.number);
@@ -570,7 +697,7 @@ impl Sender {
     }
 
     /// Sets the window after this ACK: by PRR in recovery, otherwise by the congestion control.
-    #[inline]
+    #[inline(always)]
     fn control_window(&mut self, now: Time, news: &News, mut ev: Ack) {
         ev.state = self.state;
         ev.delivered = news.delivered;

@@ -62,7 +62,7 @@ use alloc::sync::Arc;
 use chrono::Chrono;
 use delivery_rate::Delivered;
 pub(super) use ecn::FIRST_ACE;
-use output::Push;
+use output::{Push, WHOLE, emit};
 use pacing::Pacer;
 use send_buffer::{ENDLESS, SendBuffer};
 use small_queue::SmallQueue;
@@ -225,7 +225,7 @@ impl Sender {
             w: Window::new(cfg.iw),
             board,
             flights: records.then(Box::default),
-            rto_ticks: rtt.rto_ticks(ticks, cfg.longest_timeout()),
+            rto_ticks: rtt.rto_ticks(ticks),
             longest_ticks: ticks.from_us(cfg.longest_timeout().as_us()),
             rtt,
             rack: Rack::new(cfg.kernel),
@@ -279,7 +279,7 @@ impl Sender {
     pub fn connect<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.phase = Phase::SynSent;
         self.syn_sent = now;
-        wire(self.syn(now));
+        emit(self.syn(now), WHOLE, wire);
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
 
@@ -341,13 +341,13 @@ impl Sender {
         match self.phase {
             Phase::SynSent if ack.syn => {
                 self.on_syn_ack(now, ack, self.syn_retransmits);
-                wire(self.pure_ack(now));
+                emit(self.pure_ack(now), WHOLE, wire);
                 self.fill(now, wire);
                 self.persist(now);
             }
             // The ACK that ended the handshake was lost: repeat it.
             Phase::Established if ack.syn => {
-                wire(self.pure_ack(now));
+                emit(self.pure_ack(now), WHOLE, wire);
             }
             Phase::Established => {
                 let timer_due = self.on_ack(now, ack, wire);
@@ -389,6 +389,7 @@ impl Sender {
     }
 
     /// Returns when `on_timer` must be called.
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         let timer = self.timer.map_or(Time::MAX, |timer| timer.fires);
         let due = timer.min(self.send_buffer.woken.or_max());
@@ -570,7 +571,7 @@ impl Sender {
         if measured {
             self.rtt.sample_min(us, self.ticks.at(now));
             self.rtt.sample(us, 0, 0);
-            self.rto_ticks = self.rtt.rto_ticks(self.ticks, self.cfg.longest_timeout());
+            self.rto_ticks = self.rtt.rto_ticks(self.ticks).min(self.longest_ticks);
         }
         self.timeouts = 0;
         self.peer_window = ack.window;

@@ -15,7 +15,7 @@ use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::packet::Congestion;
 use crate::tcp::flight::Flight;
-use crate::tcp::scoreboard::{GLUED, PUSHED, Seg};
+use crate::tcp::scoreboard::{PUSHED, Seg};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
 use crate::units::{MaybeTime, Rate};
@@ -57,6 +57,29 @@ pub(super) enum Hold {
     ForPeer,
     /// A lack of data stops a full burst.
     ForOther,
+}
+
+/// The size limit of [`emit`] for super-packets that are not split.
+pub(super) const WHOLE: u64 = u64::MAX;
+
+/// Calls `wire` with a segment, or one by one with its parts of up to `full` bytes. Only this
+/// function calls `wire`, so that the compiler can inline that function.
+#[inline(never)]
+pub(super) fn emit<R>(mut segment: Segment, full: u64, wire: &mut impl FnMut(Segment) -> R) -> R {
+    let (mut left, psh) = (u64::from(segment.len), segment.psh);
+    loop {
+        let len = left.min(full);
+        left -= len;
+        segment.len = len as u32;
+        segment.psh = psh && left == 0;
+        let fate = wire(segment);
+        if left == 0 {
+            return fate;
+        }
+        segment.seq += len;
+        segment.joined = true;
+        segment.cwr = false;
+    }
 }
 
 impl Sender {
@@ -109,11 +132,11 @@ impl Sender {
         let mut limited = false;
         let mut peer_limits = false;
         let any = !self.send_buffer.is_empty();
+        let mut in_flight = self.board.in_flight();
         loop {
             if self.send_buffer.is_empty() || !self.pacer.may_send(now) {
                 break;
             }
-            let in_flight = self.board.in_flight();
             let mut quota = if in_flight < self.w.cwnd {
                 (self.w.cwnd / 2).max(1).min(self.w.cwnd - in_flight)
             } else {
@@ -138,7 +161,7 @@ impl Sender {
                 break;
             }
             if push == Push::All && head > mss {
-                match self.should_defer(now, burst, room, head) {
+                match self.should_defer(now, in_flight, burst, room, head) {
                     Hold::No => {}
                     Hold::ForWindow => {
                         limited = true;
@@ -160,6 +183,7 @@ impl Sender {
                 break;
             }
             sent += segments;
+            in_flight = self.board.in_flight();
             self.last_sent = MaybeTime::at(now);
             if push != Push::All {
                 break;
@@ -170,7 +194,7 @@ impl Sender {
         } else if any {
             self.limit_ends(now, Limit::PeerWindow);
         }
-        limited |= self.board.in_flight() >= self.w.cwnd;
+        limited |= in_flight >= self.w.cwnd;
         if sent > 0 || (limited && self.cfg.kernel.follows(Rule::CwndLimitedByDeferral)) {
             self.validate_window(now, limited);
         }
@@ -221,7 +245,14 @@ impl Sender {
     }
 
     #[inline]
-    pub(super) fn should_defer(&self, now: Time, burst: u32, room: u64, chunk: u64) -> Hold {
+    pub(super) fn should_defer(
+        &self,
+        now: Time,
+        in_flight: u32,
+        burst: u32,
+        room: u64,
+        chunk: u64,
+    ) -> Hold {
         if matches!(self.state, State::Recovery | State::Loss) {
             return Hold::No;
         }
@@ -237,7 +268,7 @@ impl Sender {
         if silent {
             return Hold::No;
         }
-        let cong = u64::from(self.w.cwnd.saturating_sub(self.board.in_flight())) * mss;
+        let cong = u64::from(self.w.cwnd.saturating_sub(in_flight)) * mss;
         let limit = room.min(cong);
         if limit >= u64::from(burst) * mss
             || (!self.send_buffer.head_is_tail() && limit >= chunk)
@@ -290,25 +321,15 @@ impl Sender {
             self.let_out(now, bytes, ends_write, wire);
         }
         let record = Seg::sent(sent_us, &snapshot);
-        let full = self.full();
-        let mut left = bytes;
-        let mut sent = 0;
-        while left > 0 {
-            let len = left.min(full);
-            left -= len;
-            sent += 1;
-            let flags = match (left > 0, ends_write) {
-                (true, _) => GLUED,
-                (false, true) => PUSHED,
-                (false, false) => 0,
-            };
-            self.board.push(len as u32, &record, flags);
-            if self.flights.is_some() {
-                self.note_flight(self.board.numbers().end - 1);
-            }
-            self.pacer.segment(len);
+        let first = self.board.numbers().end;
+        self.board
+            .push(bytes, &record, if ends_write { PUSHED } else { 0 });
+        let sent = self.board.numbers().end - first;
+        if self.flights.is_some() {
+            self.note_flights(first);
         }
         self.bytes_sent += bytes;
+        self.pacer.add(bytes, sent);
         self.pacer.end(now, self.pacing);
         self.lies_below(bytes);
         if !self.probe_follows()
@@ -323,7 +344,7 @@ impl Sender {
             self.short_end = self.board.nxt();
         }
         self.check_space(now);
-        sent
+        sent as u32
     }
 
     /// Sends the segments of a super-packet of `bytes` one by one.
@@ -334,20 +355,12 @@ impl Sender {
         ends_write: bool,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
-        let first = self.board.nxt();
-        let mut from = 0;
-        while from < bytes {
-            let len = (bytes - from).min(self.full());
-            let last = from + len == bytes;
-            // Linux sets PSH on the last segment of every super-packet of more than one, and at the
-            // end of a write.
-            let psh = last && (from > 0 || ends_write);
-            let mut segment = self.data(now, first + from, len as u32, psh);
-            segment.joined = from > 0;
-            self.ecn.mark_data(from == 0, &mut segment);
-            wire(segment);
-            from += len;
-        }
+        // Linux sets PSH on the last segment of every super-packet of more than one, and at the end
+        // of a write.
+        let psh = bytes > self.full() || ends_write;
+        let mut segment = self.data(now, self.board.nxt(), bytes as u32, psh);
+        self.ecn.mark_data(&mut segment);
+        emit(segment, self.full(), wire);
     }
 
     /// Begins a super-packet; returns its departure time, µs.
@@ -369,11 +382,19 @@ impl Sender {
         sent_us
     }
 
+    /// As [`note_flight`](Self::note_flight), for the segments from number `first` on.
+    #[inline(never)]
+    fn note_flights(&mut self, first: u64) {
+        for number in first..self.board.numbers().end {
+            self.note_flight(number, self.board.in_flight_up_to(number));
+        }
+    }
+
     /// Records the state at the departure of segment `number`, for congestion controls that need
     /// it.
-    fn note_flight(&mut self, number: u64) {
+    fn note_flight(&mut self, number: u64, in_flight: u32) {
         let flight = Flight {
-            in_flight: self.board.in_flight(),
+            in_flight,
             lost: self.board.lost_total(),
             delivered_ce: self.delivered_ce,
         };
@@ -428,9 +449,9 @@ impl Sender {
         self.board
             .resend(number, sent_us, &self.delivered.snapshot(), counted);
         if self.flights.is_some() {
-            self.note_flight(number);
+            self.note_flight(number, self.board.in_flight());
         }
-        self.pacer.segment(u64::from(seg.len));
+        self.pacer.add(u64::from(seg.len), 1);
         self.retransmits += 1;
         self.bytes_sent += u64::from(seg.len);
         self.bytes_retrans += u64::from(seg.len);
@@ -456,7 +477,7 @@ impl Sender {
         let psh = position == Position::Last || seg.is(PUSHED);
         let mut segment = self.data(now, seg.seq, seg.len, psh);
         segment.joined = matches!(position, Position::Middle | Position::Last);
-        wire(segment);
+        emit(segment, WHOLE, wire);
     }
 
     /// Retransmits lost segments while the window has room.
@@ -582,7 +603,7 @@ impl Sender {
 
     /// Updates the rate that sizes bursts and paces. This rate is twice the window per RTT while
     /// the window is below half of `ssthresh`, otherwise 1.2 times the window per RTT.
-    #[inline]
+    #[inline(always)]
     pub(super) fn update_pacing(&mut self) {
         let Some(percent) = (self.rtt.srtt8_us() > 0).then_some(
             if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {

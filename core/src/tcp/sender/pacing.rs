@@ -98,11 +98,11 @@ impl Pacer {
         self.bytes = 0;
         at
     }
-    /// Adds one of its segments.
+    /// Adds segments to it.
     #[inline]
-    pub fn segment(&mut self, bytes: u64) {
+    pub fn add(&mut self, bytes: u64, segments: u64) {
         self.bytes += bytes as u32;
-        self.segments = (self.segments + 1).min(UNPACED);
+        self.segments = (self.segments + segments as u32).min(UNPACED);
     }
     /// Payload of the super-packet so far.
     pub fn bytes(&self) -> u64 {
@@ -151,7 +151,7 @@ mod tests {
 
     fn burst(pacer: &mut Pacer, now: Time, segments: u64, rate: Rate) {
         pacer.begin(now);
-        (0..segments).for_each(|_| pacer.segment(1448));
+        pacer.add(segments * 1448, segments);
         pacer.end(now, rate);
     }
 

@@ -188,8 +188,10 @@ impl SendBuffer {
     }
     #[inline]
     fn wakes(&self, cfg: &Config, sent: &Scoreboard) -> bool {
-        let memory = self.memory(sent);
-        memory + memory / 2 <= self.buffer && 2 * (self.written - sent.nxt()) < low_water(cfg)
+        2 * (self.written - sent.nxt()) < low_water(cfg) && {
+            let memory = self.memory(sent);
+            memory + memory / 2 <= self.buffer
+        }
     }
     fn mark_push(&mut self) {
         if let Some(tail) = self.tail() {
@@ -202,7 +204,7 @@ impl SendBuffer {
 impl Sender {
     /// Called after an ACK and after each burst: wakes an application that waits for room, if there
     /// is room. If the window is not used up, the socket buffer is enlarged first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_space(&mut self, now: Time) {
         if !self.send_buffer.blocked {
             return;

@@ -9,7 +9,7 @@
 //! Source: Linux 6.12 and 7.3 `tcp_write_timeout`, `retransmits_timed_out`, `tcp_model_timeout`.
 
 use super::device_queue::RESOURCE_PROBE;
-use super::output::{Position, Push};
+use super::output::{Position, Push, WHOLE, emit};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind, stamp};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
@@ -98,7 +98,7 @@ impl Sender {
     /// Arms the timer of a tail loss probe, for about two round trips from now, but no later than
     /// the retransmission timeout. `advancing`: the retransmission timeout counts from now, not
     /// from the last transmission of the first segment. Returns whether the probe was armed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
         let out = self.board.packets_out();
         if out == 0 || !matches!(self.state, State::Open | State::Cwr) || !self.cfg.sack {
@@ -244,10 +244,11 @@ impl Sender {
         }
         self.window_probes += 1;
         let seq = self.board.una().saturating_sub(1);
-        wire(Segment {
+        let probe = Segment {
             seq,
             ..self.pure_ack(now)
-        });
+        };
+        emit(probe, WHOLE, wire);
         self.persist(now);
     }
 
@@ -264,7 +265,7 @@ impl Sender {
         if self.phase == Phase::SynSent {
             self.syn_retransmits += 1;
             self.retransmits += 1;
-            wire(self.syn(now));
+            emit(self.syn(now), WHOLE, wire);
             if self.syn_retransmits > SYN_LINEAR_TIMEOUTS {
                 self.back_off();
             }
