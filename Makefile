@@ -297,6 +297,13 @@ platforms: ## Check that the simulator compiles for Windows and macOS; needs bot
 	    PYO3_NO_PYTHON=1 cargo check --locked --package narrows-bindings --target $$target --target-dir $(TARGET)/platforms; \
 	  else echo "platforms: skipped: it needs rustup target add $(SIMULATING)"; fi; done
 
+# The version of Rust in Cargo.toml, which the default toolchain may exceed.
+OLDEST_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+oldest-rust: ## Check that the code compiles with the oldest supported Rust; needs its toolchain
+	@if rustup run $(OLDEST_RUST) rustc --version > /dev/null 2>&1; then \
+	  cargo +$(OLDEST_RUST) check --locked --release $(PUBLISHED) --target-dir $(TARGET)/oldest-rust; \
+	else echo 'oldest-rust: skipped: it needs rustup toolchain install $(OLDEST_RUST)'; fi
+
 deny: ## Check licences, bans, sources and advisories of all Rust dependencies; needs cargo-deny
 	@if ! command -v cargo-deny > /dev/null; then \
 	  echo 'deny: skipped: it needs cargo-deny (cargo install cargo-deny --locked)'; \
@@ -386,13 +393,14 @@ bench-live: setup ## Measure the highest rate of the live engine, and the load g
 	$(BIN)/python bench/live.py
 	$(BIN)/python bench/bulk.py
 
-bench-ns3: ## Measure the same set-ups in ns-3, if it is installed
-	@[ -n "$(PYTHON)" ] || { echo 'make bench-ns3 needs Python 3.11 or newer'; exit 1; }
-	$(PYTHON) bench/ns3/run.py
+HTSIM ?=
+bench-peers: ## Measure ns-3 and htsim beside narrows; HTSIM is the folder of libhtsim.a
+	@[ -n "$(PYTHON)" ] || { echo 'make bench-peers needs Python 3.11 or newer'; exit 1; }
+	$(PYTHON) bench/peers/run.py $(HTSIM:%=--htsim %)
 
 clean: ## Remove everything that is not in a fresh checkout
 	cargo clean --quiet
 	rm -rf $(VENV) python/narrows/bin python/narrows/lab web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist sdist crates wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock platforms actionlint mutations agree path-models twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup adapters static lab test-lab router routers deb try-deb optimized dist sdist crates wheel-aarch64 try-wheel try-sdist demo kernel docs ray frames web test renew renew-pages test-physical lint lint-web validate coverage reproduce sources additions fuzz asan tsan deny nightly lock platforms oldest-rust actionlint mutations agree path-models twin advice bench bench-live bench-peers clean

@@ -22,7 +22,7 @@ import pathlib
 import statistics
 import subprocess
 
-from common import built, positive
+from common import built, positive, run
 
 SETUPS = (
     (1, "100Mbit", "40ms", "200s"),
@@ -44,17 +44,6 @@ COUNTS = {"ns_per_segment": "segments", "ns_per_sent": "sent"}
 def told(quotient: float | None, limit: float) -> str:
     """A ratio as text, with `!` if it exceeds its limit."""
     return f"{quotient:.2f}" + ("!" if quotient > limit else "") if quotient else ""
-
-
-def run(command: list[str]) -> dict[str, float]:
-    """The results that one run prints, with its CPU time in seconds (user and system) and its peak
-    memory.
-    """
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        done = json.load(child.stdout)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    return done | {"cpu_s": usage.ru_utime + usage.ru_stime, "rss_bytes": usage.ru_maxrss * 1024}
 
 
 def machine() -> dict[str, str]:

@@ -9,6 +9,8 @@ use lexopt::{Arg, Parser};
 use narrows_core::scenario::code_point;
 use narrows_core::units::{Rate, Span, format_rate, parse_rate, parse_seconds};
 use std::fmt::Display;
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -152,6 +154,18 @@ pub fn interval_lines(value: &str) -> Result<Span, String> {
         return Err("too short; write 100ms or more, or 0s for no lines".into());
     }
     Ok(every)
+}
+
+/// Reads the first line of a file, of which at most 4096 bytes are read.
+pub fn first_line(file: &str) -> Result<String, String> {
+    let mut text = String::new();
+    File::open(file)
+        .and_then(|file| file.take(4096).read_to_string(&mut text))
+        .map_err(|error| error.to_string())?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.into()),
+        _ => Err("the first line is empty; write a file whose first line is not empty".into()),
+    }
 }
 
 /// Reads a DSCP, given by name or number.

@@ -18,7 +18,7 @@ WRONG = {
     "latency.py": "--count",
     "congestion_controls.py": "--seconds",
     "live.py": "--seconds",
-    "ns3/run.py": "--repeat",
+    "peers/run.py": "--repeat",
     "scale.py": "--repeat",
     "sweep.py": "--run",
 }

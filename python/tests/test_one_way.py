@@ -139,6 +139,18 @@ def test_messages_replace_datagrams_that_a_firewall_rejects() -> None:
     assert "All 50 requests were answered." in done.stdout
 
 
+@pytest.mark.parametrize(("speaks", "port"), [("echo", 7), ("stamp", 862), ("irtt", 2112)])
+def test_rejected_datagrams_are_an_error_with_a_remedy(speaks: str, port: int) -> None:
+    ready()
+    rules = ("add pref 100 lookup local", "del pref 0",
+             f"add pref 50 ipproto udp dport {port} prohibit")  # fmt: skip
+    rejected = "".join(f"ip -6 rule {rule} && " for rule in rules) + f"exec {HOST} serve"
+    command = f"{NARROWS} latency far6 --speaks {speaks} --count 5"
+    done = shell("--rate", "20Mbit", "--rtt", "40ms", "--far", rejected, command=command.split())
+    assert done.returncode == 2, done.stderr
+    assert f"a firewall rejects datagrams to it; permit UDP port {port} in" in done.stderr
+
+
 def test_the_end_of_a_session_keeps_the_results() -> None:
     port = free_port()
     serve = [HOST, "serve", "--port", str(port), "--bind", "127.0.0.1"]

@@ -174,9 +174,11 @@ def test_an_iperf3_server_is_measured() -> None:
             server.terminate()
 
 
-def test_a_measurement_has_what_was_asked_for() -> None:
+def test_a_measurement_has_what_was_asked_for(tmp_path: Path) -> None:
     with far_end("--token", "correct-horse") as (port, _):
-        token = ("--token", "correct-horse", "--duration", "700ms", "--pacing", "20Mbit")
+        (tmp_path / "token").write_text("correct-horse\nsecond line", encoding="utf-8")
+        token = ("--token-file", str(tmp_path / "token"), "--duration", "700ms",
+                 "--pacing", "20Mbit")  # fmt: skip
         seen = measure(port, "--test", "rrul", *token)
         ways = [(flow["direction"], flow["dscp"]) for flow in seen["flows"]]
         assert ways == [(way, dscp) for way in ("up", "down") for dscp in (0, 8, 40, 46)]

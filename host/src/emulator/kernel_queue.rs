@@ -88,17 +88,24 @@ pub struct KernelQueue {
     buffer: Vec<u8>,
 }
 
+/// The option that selects the queue disciplines of narrows.
+const MODELS: &str = "--queues narrows (of `narrows run` and `narrows shell`)";
+
 /// Checks that every discipline of the path can be configured in the kernel.
 pub fn check(scenario: &Scenario, registry: &Registry<Frame>) -> Result<(), HostError> {
     if scenario.wifi.is_some() {
-        let problem = "is not supported: user-mode Linux has no radio medium; write --queues \
-            narrows for the model of narrows, or --engine sim";
-        return Err(HostError::Key("wifi".into(), problem.into()));
+        let problem = format!(
+            "is not supported: user-mode Linux has no radio medium; write --engine sim, or \
+             {MODELS}"
+        );
+        return Err(HostError::Key("wifi".into(), problem));
     }
     if scenario.path.offload {
-        let problem = "is not supported: queue disciplines of the kernel receive single packets; \
-            remove offload, or write --queues narrows";
-        return Err(HostError::Key("path.offload".into(), problem.into()));
+        let problem = format!(
+            "is not supported: queue disciplines of the kernel receive single packets; remove \
+             offload, or write {MODELS}"
+        );
+        return Err(HostError::Key("path.offload".into(), problem));
     }
     let (seed, hz) = (scenario.seed, scenario.host.hz);
     let hops = queue_contexts(&scenario.path, seed, hz).into_iter();
@@ -123,7 +130,7 @@ fn words(
 ) -> Result<Words, HostError> {
     let kind = registry.queue(&choice.kind);
     let kind = kind.ok_or_else(|| UnknownQueue(choice.kind.clone()))?;
-    tc_words::words(choice, kind.params, context, "--queues narrows")
+    tc_words::words(choice, kind.params, context, MODELS)
 }
 
 /// A discipline, and its signal if it is one of the kernel's.
@@ -190,7 +197,7 @@ impl KernelQueue {
                 .map_err(|e| {
                     HostError::Unlike(format!(
                         "path.queue: this kernel does not accept {} ({e}); select another \
-                         kernel, such as 7.3, or write --queues narrows",
+                         kernel, such as 7.3, or write {MODELS}",
                         words.kind
                     ))
                 })?,
@@ -198,7 +205,7 @@ impl KernelQueue {
                 let mut all = vec!["qdisc", "replace", "dev", DEVICE, "root", "handle", "1:"];
                 all.push(&words.kind);
                 all.extend(words.words.iter().map(String::as_str));
-                tc(&all, "change path.queue, or write --queues narrows")?;
+                tc(&all, &format!("change path.queue, or write {MODELS}"))?;
             }
         }
         gate.open(index).map_err(&failed)?;

@@ -124,6 +124,18 @@ fn is_prohibition(error: &io::Error) -> bool {
     )
 }
 
+/// Adds the probable reason and a remedy to an error that shows a prohibition of datagrams.
+fn rejected(to: SocketAddr, error: HostError) -> HostError {
+    match error {
+        HostError::Failed(_, error) if is_prohibition(&error) => HostError::Missing(format!(
+            "{to}: {error}: the host cannot be reached, or a firewall rejects datagrams to it; \
+             permit UDP port {} in firewalls, or write --speaks tcp --port with an open TCP port",
+            to.port()
+        )),
+        other => other,
+    }
+}
+
 /// Whether the host answers datagrams at all. The session with it exists, so it can be reached.
 fn answers(line: &mut RealLine, mut session: Own) -> Result<bool, HostError> {
     let plan = Plan {
@@ -186,7 +198,7 @@ fn open_irtt(
                 },
                 Ok(None) => {}
                 Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => sys::sleep_until(until),
-                Err(e) => return Err(failed(e)),
+                Err(e) => return Err(rejected(to, failed(e))),
             }
         }
     }
@@ -369,7 +381,10 @@ pub fn slice(
             !stopped && progress(at)
         },
     )
-    .map_err(|error| error.of(to))?;
+    .map_err(|error| match far.line {
+        Carrier::Datagrams(_) => rejected(to, error).of(to),
+        _ => error.of(to),
+    })?;
     seen.one_way.common = far.common;
     if let (Some(token), Carrier::Datagrams(line)) = (far.token, &mut far.line) {
         let _ = line.socket.send(&irtt::close(token), None, None);

@@ -5,7 +5,7 @@ use super::load::Load;
 use super::policy::Policy;
 use super::protocol::ECHO;
 use super::{irtt, stamp};
-use crate::arguments::{self, Argument, Arguments, dscp, interval_lines, whole};
+use crate::arguments::{self, Argument, Arguments, dscp, first_line, interval_lines, whole};
 use crate::measure::address::Family;
 use crate::protocols::wire;
 use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_span};
@@ -53,6 +53,7 @@ Connection:
   --ip 4|6              address family, if HOST has both [default: the first of its addresses]
   --port N              port of HOST [default: 5201; echo 7, stamp 862, irtt 2112, tcp 443]
   --token T             token of HOST [default: $NARROWS_TOKEN]
+  --token-file FILE     read the token from the first line of FILE
 
 Output:
   --table               print tables with units instead of JSON
@@ -370,6 +371,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--dscp" => asked.dscp = dscp(value).map_err(|e| wrong(&e))?,
         "--stall" => asked.plan.stall = Some(stall(value).map_err(|e| wrong(&e))?),
+        "--token-file" => asked.token = Some(first_line(value).map_err(|e| wrong(&e))?),
         _ => asked.token = Some(value.to_string()),
     }
     Ok(())

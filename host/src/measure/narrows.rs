@@ -93,7 +93,7 @@ pub fn loaded(
         if udp {
             let opener = Opener::new(link, to, number(i), spec.direction, run.options, cc)?;
             request["transport"] = transport.name().into();
-            request["pacer"] = run.options.pacer.name().into();
+            request["pacer"] = run.options.pacer.unwrap_or_default().name().into();
             request["terms"] = opener.terms();
             openers.push(opener);
         }

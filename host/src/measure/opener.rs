@@ -78,7 +78,7 @@ impl Opener {
         }
         let pacers = link.welcome["pacers"].as_array();
         let has = |name| pacers.is_some_and(|known| known.iter().any(|one| one == name));
-        let pacer = options.pacer;
+        let pacer = options.pacer.unwrap_or_default();
         if direction == Direction::Down && pacer != Pacer::Timer && !has(pacer.name()) {
             return Err(HostError::Missing(format!(
                 "{to} does not have --pacer {}: its narrows {} is older; update it, or write \

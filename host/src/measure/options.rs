@@ -1,6 +1,6 @@
 //! Reads the options of `narrows-host measure`.
 
-use crate::arguments::{Argument, Arguments, dscp, interval_lines, rate_limit, whole};
+use crate::arguments::{Argument, Arguments, dscp, first_line, interval_lines, rate_limit, whole};
 use crate::measure::address::Family;
 use crate::measure::pacer::Pacer;
 use crate::measure::transport::terms::standard;
@@ -56,6 +56,7 @@ Connection:
   --ip 4|6              address family, if HOST has both [default: the first of its addresses]
   --speaks PROTOCOL     auto, narrows, iperf3 or http [default: auto]
   --token T             token of HOST [default: $NARROWS_TOKEN]
+  --token-file FILE     read the token from the first line of FILE
   --insecure            do not verify the certificate of an https:// server
 
 Output:
@@ -168,7 +169,7 @@ pub struct Options {
     /// Transport of the flows.
     pub transport: Transport,
     /// Pacer of flows over UDP.
-    pub pacer: Pacer,
+    pub pacer: Option<Pacer>,
     /// Congestion controls of flows over UDP.
     pub ccs: Vec<CcKind>,
     /// Shared libraries with more of them.
@@ -218,7 +219,7 @@ pub fn read(
         token: known("NARROWS_TOKEN").filter(|text| !text.is_empty()),
         speaks: Speaks::Auto,
         transport: Transport::Tcp,
-        pacer: Pacer::default(),
+        pacer: None,
         ccs: standard(),
         plugins: Vec::new(),
         lines: Span::ZERO,
@@ -267,11 +268,11 @@ pub fn read(
             asked.host
         ));
     }
-    if asked.pacer != Pacer::Timer && asked.transport != Transport::Udp {
+    if let Some(pacer) = asked.pacer.filter(|_| asked.transport != Transport::Udp) {
         return Err(format!(
             "--pacer {}: only flows of --transport udp have it; add --transport udp, or leave \
              --pacer out",
-            asked.pacer.name()
+            pacer.name()
         ));
     }
     if asked.transport != Transport::Tcp {
@@ -350,7 +351,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--pacer" => {
             let found = Pacer::named(value);
-            asked.pacer = found.ok_or_else(|| names(Pacer::ALL.map(Pacer::name).to_vec()))?;
+            asked.pacer = Some(found.ok_or_else(|| names(Pacer::ALL.map(Pacer::name).to_vec()))?);
         }
         "--duration" => {
             asked.duration = parse_seconds(value).map_err(unit)?;
@@ -394,6 +395,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 return Err(wrong("too short; write 1ms or more"));
             }
         }
+        "--token-file" => asked.token = Some(first_line(value).map_err(|e| wrong(&e))?),
         _ => asked.token = Some(value.to_string()),
     }
     Ok(())
@@ -452,6 +454,19 @@ mod tests {
             assert_eq!(refused, said);
         }
         assert!(asked("h --test tcp_down --pacing 8bit").is_ok());
+        for transport in ["tcp", "quic"] {
+            let line = format!("h --test tcp_up --transport {transport} --pacer timer");
+            let refused = asked(&line).unwrap_err();
+            assert!(
+                refused.starts_with("--pacer timer: only flows"),
+                "{refused}"
+            );
+        }
+        let refused = asked("h --test ping --token-file /dev/null").unwrap_err();
+        assert!(
+            refused.contains("/dev/null: the first line is empty"),
+            "{refused}"
+        );
         assert!(
             asked("").is_err()
                 && asked("a b").is_err()

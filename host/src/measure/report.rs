@@ -369,7 +369,8 @@ pub fn to_json(
             "max_data_bytes": options.max_data.get(),
             "ping_interval_ms": options.ping_interval.as_ms(), "speaks": speaks,
             "transport": options.transport.name(),
-            "pacer": (options.transport == Transport::Udp).then(|| options.pacer.name()),
+            "pacer": (options.transport == Transport::Udp)
+                .then(|| options.pacer.unwrap_or_default().name()),
         },
         "peer": if seen.peer.is_null() { json!({ "address": to.ip().to_string(),
         "port": to.port() }) } else { seen.peer.clone() },

@@ -2,7 +2,7 @@
 
 use super::confine::User;
 use super::limits::Limits;
-use crate::arguments::{Argument, Arguments, wrong};
+use crate::arguments::{Argument, Arguments, first_line, wrong};
 use crate::latency::answer::Answers;
 use crate::latency::exchange::Stall;
 use crate::latency::options::stall;
@@ -245,10 +245,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--stall" => asked.stall = Some(stall(value)?),
         "--plugin" => asked.plugins.push(value.into()),
         "--token" => asked.token = token(value)?,
-        "--token-file" => {
-            let text = std::fs::read_to_string(value).map_err(|e| e.to_string())?;
-            asked.token = token(text.lines().next().unwrap_or_default())?;
-        }
+        "--token-file" => asked.token = token(&first_line(value)?)?,
         _ => {
             asked.metrics = Some(
                 value

@@ -151,6 +151,7 @@ CONNECTION: tuple[Passed, ...] = (
     ("--ip", "Connection", "4|6", "the first address of the host",
      "Address family to use, if the host has IPv4 and IPv6"),
     ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
+    ("--token-file", "Connection", "FILE", None, "Read the token from the first line of FILE"),
 )  # fmt: skip
 """Options of the connection to a server."""
 

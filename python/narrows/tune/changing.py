@@ -363,6 +363,12 @@ def revert(
     help="Token of the server",
 )
 @option(
+    "--token-file",
+    group="Connection",
+    metavar="FILE",
+    help="Read the token from the first line of FILE",
+)
+@option(
     "--keep",
     "then",
     group="Confirmation",
@@ -389,6 +395,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     max_data: str | None,
     port: str | None,
     token: str | None,
+    token_file: str | None,
     yes: bool,
     netns: str | None,
     state: str | None,
@@ -420,6 +427,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
         "--streams": streams,
         "--port": port,
         "--token": token,
+        "--token-file": token_file,
         "--idle": "1s",
     }
     arguments = [word for name, value in passed.items() if value for word in (name, value)]

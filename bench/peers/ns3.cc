@@ -1,8 +1,8 @@
 // The same set-ups as bench/scale.py in ns-3, to measure the CPU time of a segment there: N flows of TcpCubic or TcpBbr
-// over one drop-tail bottleneck with a buffer of one BDP. bench/ns3/run.py builds and runs this program. It is not part
+// over one drop-tail bottleneck with a buffer of one BDP. bench/peers/run.py builds and runs this program. It is not part
 // of the build, the tests or CI.
 //
-//     dumbbell --cc=cubic --flows=10 --mbit=1000 --rtt=20 --hosts=0 --seconds=10
+//     ns3 --cc=cubic --flows=10 --mbit=1000 --rtt=20 --hosts=0 --seconds=10
 //
 // The settings and their reasons:
 // - BulkSend, SACK, timestamps, segments of 1448 B, an ACK for every second segment, an initial window of 10 and a minimum
@@ -144,7 +144,7 @@ main(int argc, char** argv)
     command.Parse(argc, argv);
     if ((cc != "cubic" && cc != "bbr") || hosts > 16000)
     {
-        std::cerr << "dumbbell: --cc is cubic or bbr, --hosts at most 16000\n";
+        std::cerr << "ns3: --cc is cubic or bbr, --hosts at most 16000\n";
         return 2;
     }
 
