@@ -210,8 +210,8 @@ impl Vars {
         self.first_above = None;
     }
 
-    /// Returns whether a packet that was enqueued at `entered` leaves without a mark or drop, because
-    /// it waited for less than `target`. In other cases, `dequeue` decides.
+    /// Returns whether a packet that was enqueued at `entered` leaves without a mark or drop,
+    /// because it waited for less than `target`. In other cases, `dequeue` decides.
     #[inline]
     pub fn passes(&mut self, law: &Law, entered: Time, now: Time) -> bool {
         let stood = tick(now).saturating_sub(tick(entered));
