@@ -10,10 +10,9 @@
 //!   thread 2:          receivers, senders (flows 1, 3, …)              …
 //! ```
 //!
-//! Results are those of one thread. Both halves read one list of the packets that arrive at the
-//! receivers. At one instant, the order of ACKs is that of the packets or timers that caused them.
-//! An ACK carries its place in this order. So the order of the data packets that ACKs cause is also
-//! that of a run on one thread.
+//! Results are those of one thread. At one instant, the order of ACKs is that of the packets or
+//! timers that caused them. Packets and ACKs carry their places in this order. So the order of the
+//! data packets that ACKs cause is also that of a run on one thread.
 //!
 //! **Conditions**, in addition to those of lookahead: there are two flows or more. No packet has a
 //! congestion header, because its content would be in one half and the path in the other.
@@ -37,11 +36,15 @@ pub(crate) struct Half {
     pub lookahead: Lookahead,
 }
 
-/// A window, and the packets that arrive at the receivers of both halves, and later ones.
+/// A window, and the packets that arrive at the receivers.
 pub(crate) struct Window {
     pub begin: Time,
     pub end: Time,
+    /// The packets that arrive at the receivers of both halves, and later ones.
     arrivals: Arrivals,
+    /// Copies of those for the second half. A processor core reads memory that another core has
+    /// written slowly, so the second thread reads only these.
+    of_second: Arrivals,
 }
 
 /// Whether a timer belongs to the second half of the flows.
@@ -90,6 +93,7 @@ impl Half {
             lookahead: Lookahead {
                 near: Inbox::new(n),
                 far: Inbox::new(n),
+                of_second: Arrivals::new(),
                 ..*lookahead
             },
         })
@@ -125,24 +129,39 @@ impl Lookahead {
     /// arrive in it.
     pub fn take_window(&mut self, datapath: &mut Datapath, begin: Time, limit: Time) -> Window {
         self.until = (begin + self.span).min(limit);
+        let arrivals = take_arrivals::<FAR>(datapath);
+        let mut of_second = std::mem::take(&mut self.of_second);
+        of_second.clear();
+        let now = arrivals.iter().take_while(|(at, _)| *at < self.until);
+        for ((at, packet), place) in now.zip(0..) {
+            if packet.is_of_endpoint() && !datapath.flows.hold(packet.flow() as usize) {
+                of_second.push_back((*at, packet.with_place(place)));
+            }
+        }
         Window {
             begin,
             end: self.until,
-            arrivals: take_arrivals::<FAR>(datapath),
+            arrivals,
+            of_second,
         }
     }
 
     /// Ends a window of which both halves have handled all events: removes `n` arrivals.
-    pub fn end_window(datapath: &mut Datapath, mut window: Window, n: usize) {
+    pub fn end_window(&mut self, datapath: &mut Datapath, mut window: Window, n: usize) {
         window.arrivals.drain(..n);
+        self.of_second = window.of_second;
         put_back::<FAR>(datapath, window.arrivals);
     }
 
-    /// Runs the receivers of one half in a window. Returns the number of arrivals in the window.
+    /// Runs the receivers of one half in a window. Returns the number of arrivals handled.
     pub fn run_receivers_of_half(&mut self, datapath: &mut Datapath, window: &Window) -> usize {
         self.until = window.end;
         outbox(datapath, |outbox| outbox.begin(window.begin));
-        let arrivals = &window.arrivals;
+        let arrivals = if datapath.flows.begin_with_first() {
+            &window.arrivals
+        } else {
+            &window.of_second
+        };
         let n = run_end::<FAR>(&mut self.far, datapath, arrivals, self.until, self.until);
         outbox(datapath, |outbox| outbox.number());
         send(datapath, FAR);

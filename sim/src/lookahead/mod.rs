@@ -68,6 +68,8 @@ pub(crate) struct Lookahead {
     span: Span,
     /// Both ends have handled all events before this time.
     until: Time,
+    /// Memory for the arrivals of the second half of the flows.
+    of_second: Arrivals,
 }
 
 impl Lookahead {
@@ -91,6 +93,7 @@ impl Lookahead {
             far: Inbox::new(datapath.flows.len()),
             span: lookahead.min(LONGEST),
             until: Time::ZERO,
+            of_second: Arrivals::new(),
         })
     }
 
@@ -205,7 +208,7 @@ fn run_end<const PORT: Port>(
     before: Time,
     timers: Time,
 ) -> usize {
-    let numbered = PORT == NEAR && datapath.flows.divided();
+    let numbered = datapath.flows.divided() && !(PORT == FAR && datapath.flows.begin_with_first());
     sort_by_flow(inbox, datapath, arrivals, before);
     inbox.wake(timers);
     let mut n = 0;

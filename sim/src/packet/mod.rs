@@ -45,7 +45,7 @@
 //!
 //! | bits of `entered` | content |
 //! |---|---|
-//! | 0 to 47 | time when the packet entered its present queue, in ns; of an ACK with two threads, its place |
+//! | 0 to 47 | time when the packet entered its present queue, in ns; behind all queues with two threads, its place |
 //! | 48 to 55 | far host: number, translated or not, source or destination |
 //! | 56 to 63 | Wi-Fi station |
 
@@ -349,8 +349,8 @@ impl Packet {
         self.entered = self.entered & !(0xff << STATION) | u64::from(station) << STATION;
         self
     }
-    /// This ACK with its place among all ACKs that were sent at the same time, for a reverse path
-    /// without a queue.
+    /// This packet, which enters no more queue, with its place among those that arrive at the same
+    /// time.
     #[inline]
     pub fn with_place(mut self, place: u32) -> Packet {
         self.entered = self.entered & !WHEN | u64::from(place);

@@ -128,8 +128,11 @@ impl World {
                 let end = world.end;
                 Some(run_window(&mut world.datapath, lookahead, &window, end))
             });
-            if let (Some(window), Some(Some(n))) = (Arc::into_inner(window), n) {
-                Lookahead::end_window(&mut self.datapath, window, n);
+            let lookahead = self.lookahead.as_mut();
+            if let (Some(lookahead), Some(window), Some(Some(n))) =
+                (lookahead, Arc::into_inner(window), n)
+            {
+                lookahead.end_window(&mut self.datapath, window, n);
             }
             if let Some(half) = &mut self.half {
                 self.datapath.events += std::mem::take(&mut half.datapath.events) + 1;
