@@ -489,8 +489,8 @@ impl Scoreboard {
         }
         self.pop_run(end, buffers)
     }
-    /// The end of the run of [`pop_untouched`](Self::pop_untouched), and the number of super-packets
-    /// that end in it.
+    /// The end of the run of [`pop_untouched`](Self::pop_untouched), and the number of
+    /// super-packets that end in it.
     #[inline(always)]
     fn untouched(&self, ack: u64) -> (u64, u64) {
         const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;

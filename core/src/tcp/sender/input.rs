@@ -86,6 +86,8 @@ struct Before {
     in_flight: u32,
     /// Segments were SACKed.
     sacked: bool,
+    /// Number of loss marks.
+    lost: u64,
 }
 
 impl SentTimes {
@@ -176,7 +178,7 @@ impl Sender {
         if !timer_due {
             self.set_timer(now);
         }
-        self.finish_ack(now, &news, &before, Some(&newest), rtt, acked, 0);
+        self.finish_ack(now, &news, &before, Some(&newest), rtt, acked);
         Some(timer_due)
     }
 
@@ -187,6 +189,7 @@ impl Sender {
             una: self.board.una(),
             in_flight: self.board.in_flight(),
             sacked: self.board.sacked_out() > 0,
+            lost: self.board.lost_total(),
         }
     }
 
@@ -232,7 +235,7 @@ impl Sender {
     }
 
     /// Takes the delivery sample of an ACK, and sets the window and the pacing rate. `acked`: the
-    /// packets that it acknowledged in order; `lost`: those that it showed to be lost.
+    /// packets that it acknowledged in order.
     #[inline(always)]
     fn finish_ack(
         &mut self,
@@ -242,11 +245,10 @@ impl Sender {
         newest: Option<&Newest>,
         rtt: Option<u64>,
         acked: u32,
-        lost: u32,
     ) {
         // Filled in place: a copy would have to wait for the fields that were just written.
         let mut ev = Ack::at(now);
-        ev.lost = lost;
+        ev.lost = (self.board.lost_total() - before.lost) as u32;
         let (now_us, least_us) = (now.as_us(), self.rtt.min_us());
         let took = self
             .delivered
@@ -290,7 +292,6 @@ impl Sender {
     ) -> bool {
         let before = self.before();
         let prior_una = before.una;
-        let lost_before = self.board.lost_total();
         let mut times = SentTimes::default();
         let mut news = News {
             una_advanced: ack.ack > prior_una,
@@ -369,9 +370,8 @@ impl Sender {
         if news.set_timer && !timer_due {
             self.set_timer(now);
         }
-        let lost = (self.board.lost_total() - lost_before) as u32;
         let newest = times.newest.as_ref();
-        self.finish_ack(now, &news, &before, newest, rtt, acked, lost);
+        self.finish_ack(now, &news, &before, newest, rtt, acked);
         match repair {
             Repair::None => {}
             Repair::Lost => self.retransmit_lost(now, wire),
