@@ -156,15 +156,26 @@ pub fn interval_lines(value: &str) -> Result<Span, String> {
     Ok(every)
 }
 
-/// Reads the first line of a file, of which at most 4096 bytes are read.
+/// Length of the longest first line, bytes.
+const LONGEST_LINE: u64 = 4096;
+
+/// Reads the first line of a file, without the white space around it.
 pub fn first_line(file: &str) -> Result<String, String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     File::open(file)
-        .and_then(|file| file.take(4096).read_to_string(&mut text))
+        .and_then(|file| file.take(LONGEST_LINE + 1).read_to_end(&mut bytes))
         .map_err(|error| error.to_string())?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.into()),
-        _ => Err("the first line is empty; write a file whose first line is not empty".into()),
+    let line = bytes
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    if line.len() as u64 > LONGEST_LINE {
+        return Err(format!("the first line has more than {LONGEST_LINE} bytes"));
+    }
+    match std::str::from_utf8(line).map(str::trim) {
+        Ok("") => Err("the first line is empty; write a file whose first line is not empty".into()),
+        Ok(line) => Ok(line.into()),
+        Err(_) => Err("the first line is not text in UTF-8".into()),
     }
 }
 

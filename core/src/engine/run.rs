@@ -83,17 +83,32 @@ pub struct Outcome {
     pub samples: Samples,
 }
 
+/// The notice about flows whose senders ended their connections; `None` if there are none.
+fn ended(flows: &[FlowMetrics]) -> Option<String> {
+    const WHY: &str = "because nothing was acknowledged for too long (ETIMEDOUT)";
+    let mut list = flows
+        .iter()
+        .filter_map(|flow| Some((flow.timed_out_s?, flow.id.as_str())));
+    let (first_s, id) = list.next()?;
+    let rest: Vec<f64> = list.map(|(at_s, _)| at_s).collect();
+    if rest.is_empty() {
+        return Some(format!(
+            "flow {id}: its sender ended the connection at {first_s:.3} s, {WHY}."
+        ));
+    }
+    let least_s = rest.iter().copied().fold(first_s, f64::min);
+    let most_s = rest.iter().copied().fold(first_s, f64::max);
+    Some(format!(
+        "{} flows, {id} the first of them: their senders ended the connections at {least_s:.3} to \
+         {most_s:.3} s, {WHY}.",
+        rest.len() + 1
+    ))
+}
+
 impl Run {
-    /// Returns the run with the notices of its scenario, and one for each flow that timed out.
+    /// Returns the run with the notices of its scenario, and one about flows that timed out.
     pub fn with_notices(self, mut notices: Vec<String>) -> Run {
-        notices.extend(self.flows.iter().filter_map(|flow| {
-            let at_s = flow.timed_out_s?;
-            Some(format!(
-                "flow {}: its sender ended the connection after {at_s:.3} s, because nothing was \
-                 acknowledged any more (ETIMEDOUT; key retries2 of its host).",
-                flow.id
-            ))
-        }));
+        notices.extend(ended(&self.flows));
         Run { notices, ..self }
     }
     /// Creates the run of `scenario` by `engine`, without notices and timing errors.

@@ -131,8 +131,8 @@ pub(super) const KEYS: &[Key] = &[
         "retries2",
         Kind::Count(RETRIES as u64, 1, 255),
         "15",
-        "a connection without progress ends after the usual duration of this number of \
-         retransmission timeouts (net.ipv4.tcp_retries2)",
+        "a connection without progress ends after the duration of this number of \
+         retransmission timeouts and one more (net.ipv4.tcp_retries2)",
     ),
     optional(
         "host",
