@@ -145,6 +145,21 @@ def test_a_connection_without_progress_ends() -> None:
     assert flow["active_s"] == pytest.approx(flow["timed_out_s"] - 3, abs=0.01)
     assert "timed_out_s" not in other
     (notice,) = run.json["notices"]
-    assert notice.startswith(
-        f"flow cut: its sender ended the connection after {flow['timed_out_s']}"
+    assert notice.startswith(f"flow cut: its sender ended the connection at {flow['timed_out_s']}")
+
+
+def test_many_connections_without_progress_have_one_notice() -> None:
+    cut = nw.Scenario(
+        nw.Path(rate="10Mbit", rtt="50ms", steps=[{"at": "3s", "loss": "100%"}]),
+        host=nw.Host(retries2=2),
+        flows=[nw.Flow("cubic", id=f"flow{n}") for n in range(20)],
+        duration="12s",
+    )
+    run = nw.run(cut)
+    ends = sorted(flow["timed_out_s"] for flow in run.json["flows"])
+    (notice,) = run.json["notices"]
+    assert notice == (
+        "20 flows, flow0 the first of them: their senders ended the connections at "
+        f"{ends[0]:.3f} to {ends[-1]:.3f} s, because nothing was acknowledged for too long "
+        "(ETIMEDOUT)."
     )

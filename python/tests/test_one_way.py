@@ -7,13 +7,14 @@ import shutil
 import socket
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import NARROWS
 from test_latency import answering, asked
 from test_live import ready
-from test_serve import free_port, low_port
+from test_serve import far_end, free_port, low_port
 from test_shell import shell
 
 from narrows.host.live import HOST
@@ -149,6 +150,17 @@ def test_rejected_datagrams_are_an_error_with_a_remedy(speaks: str, port: int) -
     done = shell("--rate", "20Mbit", "--rtt", "40ms", "--far", rejected, command=command.split())
     assert done.returncode == 2, done.stderr
     assert f"a firewall rejects datagrams to it; permit UDP port {port} in" in done.stderr
+
+
+def test_a_token_of_a_file_opens_the_session(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(" correct-horse \nsecond line", encoding="utf-8")
+    with far_end("--token-file", str(file)) as (port, _):
+        command = [NARROWS, "latency", "127.0.0.1", "--port", str(port), "--count", "20", "--json"]
+        words = [*command, "--token-file", str(file)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["answered"] == 20
 
 
 def test_the_end_of_a_session_keeps_the_results() -> None:

@@ -101,7 +101,7 @@ def test_threads_do_not_change_the_run() -> None:
         assert one.json[key] == two.json[key]
     assert one.samples.equals(two.samples)
     assert one.states.equals(two.states)
-    with pytest.raises(nw.EngineError, match="threads = 3 is not 1 or 2"):
+    with pytest.raises(nw.EngineError, match="threads = 3 is not the integer 1 or 2"):
         nw.run(many, threads=3)
     with pytest.raises(nw.EngineError, match=r"`live` has no such option; write the engine `sim`"):
         nw.run(many, threads=2, engine="live")

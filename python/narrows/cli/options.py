@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -168,6 +168,16 @@ def passed_options(*rows: Passed) -> Callable[[F], F]:
         return command
 
     return declare
+
+
+def passed_words(passed: Mapping[str, str | None]) -> list[str]:
+    """The words of passed options that are present, for `narrows-host`.
+
+    >>> passed_words({"token_file": "token", "ip": None})
+    ['--token-file', 'token']
+    """
+    present = [(name, value) for name, value in passed.items() if value is not None]
+    return [word for name, value in present for word in (f"--{name.replace('_', '-')}", value)]
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from narrows.cli.command import command, option
+from narrows.cli.options import passed_words
 from narrows.host.live import become
 
 LIMITS: list[dict[str, str]] = json.loads(
@@ -157,12 +158,7 @@ def serve(
 
     The server runs until Ctrl-C and requires no root.
     """
-    words = [
-        w
-        for name, value in given.items()
-        if value is not None
-        for w in (f"--{name.replace('_', '-')}", value)
-    ]
+    words = passed_words(given)
     words += [w for address in public for w in ("--public", address)]
     words += [w for file in plugin for w in ("--plugin", file)]
     words += ["--net-admin"] if net_admin else []

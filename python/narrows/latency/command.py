@@ -17,6 +17,7 @@ from narrows.cli.options import (
     interval_lines_option,
     json_option,
     passed_options,
+    passed_words,
     quiet_option,
     report_option,
 )
@@ -143,7 +144,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     kernels and the network. After Ctrl-C, SIGTERM or SIGHUP, the results so far are printed and
     written to the files of the options. The exit code is then 128 plus the number of the signal.
     """
-    arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
+    arguments = passed_words(passed)
     arguments += interval_lines(lines, quiet=quiet, as_json=as_json)
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]
     told = _measured(host, arguments, quiet=quiet, as_json=as_json)

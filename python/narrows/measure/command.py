@@ -21,6 +21,7 @@ from narrows.cli.options import (
     interval_lines_option,
     json_option,
     passed_options,
+    passed_words,
     quiet_option,
     report_option,
 )
@@ -225,12 +226,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     """
     if path_file is not None and not with_model:
         raise click.BadParameter("needs the path model; omit --no-model", param_hint="--path")
-    arguments = [
-        word
-        for name, value in passed.items()
-        if value
-        for word in (f"--{name.replace('_', '-')}", value)
-    ]
+    arguments = passed_words(passed)
     arguments += [word for plugin in plugins for word in ("--plugin", plugin)]
     arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
     measured, said = _measure(

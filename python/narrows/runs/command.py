@@ -87,7 +87,8 @@ _VERDICTS = 20_000
     metavar="N",
     type=click.IntRange(1, 2),
     show_default="1",
-    help="Largest number of threads of one run; results do not depend on it",
+    help="Largest number of threads of a run of the simulator, without --seeds; results do not "
+    "depend on it",
 )
 @option(
     "--out",

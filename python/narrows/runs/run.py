@@ -492,8 +492,8 @@ def run(
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
-    if threads not in {None, 1, 2}:
-        raise EngineError(f"threads = {threads} is not 1 or 2")
+    if threads is not None and (type(threads) is not int or threads not in {1, 2}):
+        raise EngineError(f"threads = {threads!r} is not the integer 1 or 2")
     if threads is not None and engine != "sim":
         raise EngineError(
             f"threads = {threads}: the engine `{engine}` has no such option; write the engine `sim`"

@@ -495,8 +495,9 @@ class Host(Part):
             application and its read. Time; 0s to 100us (default: 10us).
         rto_max: Longest retransmission timeout (tcp_rto_max_ms); needs Linux 6.15. Time; 1s to
             120s (default: 120s).
-        retries2: A connection without progress ends after the usual duration of this number of
-            retransmission timeouts (net.ipv4.tcp_retries2). Count; 1 to 255 (default: 15).
+        retries2: A connection without progress ends after the duration of this number of
+            retransmission timeouts and one more (net.ipv4.tcp_retries2). Count; 1 to 255
+            (default: 15).
         rack: RACK detects losses (bit 0 of tcp_recovery); false: three SACKed segments above
             one; Linux 6.17 and later ignore it. Boolean; true, false (default: true).
         slow_start_after_idle: Halve the congestion window once per retransmission timeout of
