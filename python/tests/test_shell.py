@@ -68,9 +68,11 @@ print(sorted(took)[10] * 1e3)
 """
 
 
-def shell(*words: str | Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+def shell(
+    *words: str | Path, command: list[str], longest_s: float = 60
+) -> subprocess.CompletedProcess[str]:
     whole = [NARROWS, "shell", *words, "--", *command]
-    return subprocess.run(whole, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(whole, capture_output=True, text=True, timeout=longest_s, check=False)
 
 
 def python(tmp_path: Path, name: str, text: str) -> str:
