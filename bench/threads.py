@@ -11,11 +11,10 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import time
 from pathlib import Path
 
-from common import built, positive
+from common import built, positive, run
 
 SETUPS = (
     ("cubic", "100", "1Gbit", "20ms", "30s"),
@@ -33,17 +32,13 @@ def busy() -> float:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def run(command: list[str]) -> dict[str, float]:
+def timed(command: list[str]) -> dict[str, float]:
     """The results of one run, its elapsed time, and the cores that other programs used."""
     before, begin = busy(), time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        done = json.load(child.stdout)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+    done = run(command)
     elapsed = time.monotonic() - begin
-    own = usage.ru_utime + usage.ru_stime
-    others = max(busy() - before - own, 0) / elapsed
-    return done | {"elapsed_s": elapsed, "cpu_s": own, "others": others}
+    others = max(busy() - before - done["cpu_s"], 0) / elapsed
+    return done | {"elapsed_s": elapsed, "others": others}
 
 
 def compare(scale: str, setup: tuple[str, ...], repeat: int) -> dict[str, float | str]:
@@ -51,7 +46,7 @@ def compare(scale: str, setup: tuple[str, ...], repeat: int) -> dict[str, float 
     runs: dict[int, list[dict[str, float]]] = {1: [], 2: []}
     for _ in range(repeat):
         for threads, done in runs.items():
-            done.append(run([scale, *setup, "--threads", str(threads)]))
+            done.append(timed([scale, *setup, "--threads", str(threads)]))
     for key in EQUAL:
         values = {done[key] for of_threads in runs.values() for done in of_threads}
         if len(values) > 1:
