@@ -187,7 +187,7 @@ impl<'a> Nic<'a> {
         if self.offload {
             self.hold(segment);
         } else {
-            self.enter_path(&segment);
+            self.divide(segment);
         }
         Fate::Sent
     }
@@ -240,6 +240,28 @@ impl<'a> Nic<'a> {
         let packet = self.packet(segment);
         self.network
             .push(self.now, self.port, packet, self.observer);
+    }
+    /// Sends the segments of a super-packet one by one.
+    #[inline(always)]
+    fn divide(&mut self, segment: Segment) {
+        if segment.congestion.is_some() {
+            return self.divide_with_headers(segment);
+        }
+        let whole = Packet::data(self.flow, &segment).labelled(self.label, self.port);
+        self.network
+            .push_segments(self.now, self.port, whole, self.observer);
+    }
+    /// As [`divide`](Self::divide); each segment has a congestion header of its own.
+    #[cold]
+    fn divide_with_headers(&mut self, mut rest: Segment) {
+        let full = rest.options.payload();
+        loop {
+            let segment = rest.take_part(full);
+            self.enter_path(&segment);
+            if rest.len == 0 {
+                break;
+            }
+        }
     }
 
     // Step 3: the queue of the interface.
@@ -333,6 +355,14 @@ impl SimNetwork {
         match &mut self.outbox {
             Some(outbox) => outbox.push(now, packet),
             None => self.push_at_once(now, port, packet, observer),
+        }
+    }
+    /// As [`push`](Self::push), for the segments of a super-packet of data.
+    #[inline]
+    fn push_segments(&mut self, now: Time, port: Port, whole: Packet, observer: &mut Observer) {
+        match &mut self.outbox {
+            Some(outbox) => outbox.push_segments(now, whole),
+            None => whole.divide(|segment| self.push_at_once(now, port, segment, observer)),
         }
     }
     #[inline(never)]
@@ -431,6 +461,7 @@ impl Datapath {
     }
 
     /// Lets the receiver handle a segment. Returns the time of its next timer.
+    #[inline(always)]
     pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
         if packet.has_header() {
             return self.received_with_header(now, packet);
@@ -538,6 +569,7 @@ impl<'a> AckNic<'a> {
 impl Datapath {
     /// Lets the sender handle an ACK, and finishes a transfer whose data are all acknowledged.
     /// Returns the time of the sender's next timer.
+    #[inline(always)]
     pub fn acknowledged(&mut self, now: Time, packet: &Packet) -> Option<Time> {
         let ack = self.observer.packets.acks.take(packet);
         let due = self.at_sender(now, packet.flow(), |flow, nic| {

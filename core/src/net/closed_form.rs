@@ -59,20 +59,34 @@ impl ClosedForm {
         line: &ConstantDelay<P>,
         out: &mut O,
     ) {
-        while self.next <= now && self.inside > 0 {
-            out.has_departed(self.next, self.hop, self.entered);
-            self.inside -= 1;
-            self.next = match line.newest(self.inside) {
+        if self.next > now || self.inside == 0 {
+            return;
+        }
+        let (mut next, mut entered, mut inside) = (self.next, self.entered, self.inside);
+        let (mut left, mut waiting) = (Backlog::default(), line.newest(inside - 1));
+        let departures = core::iter::from_fn(|| {
+            if next > now || inside == 0 {
+                return None;
+            }
+            let departure = (next, entered);
+            inside -= 1;
+            next = match waiting.next() {
                 Some((arrives, packet)) => {
-                    self.backlog.remove(packet.size());
-                    self.entered = packet.enqueued_at();
+                    left.add(packet.size());
+                    entered = packet.enqueued_at();
                     line.entered(*arrives)
                 }
                 None => Time::MAX,
             };
-        }
+            Some(departure)
+        });
+        out.have_departed(self.hop, departures);
+        (self.next, self.entered, self.inside) = (next, entered, inside);
+        self.backlog.bytes = self.backlog.bytes - left.bytes;
+        self.backlog.packets -= left.packets;
     }
-    /// Takes an entering `packet`, and handles everything up to `now`.
+    /// Takes an entering `packet`. The caller has called [`settle`](Self::settle) for the same
+    /// `now`.
     #[inline(always)]
     pub fn pass<P: Packet, O: NetworkObserver<P>>(
         &mut self,
@@ -81,7 +95,9 @@ impl ClosedForm {
         line: &mut ConstantDelay<P>,
         out: &mut O,
     ) {
-        self.settle(now, line, out);
+        if self.next <= now {
+            self.settle(now, line, out);
+        }
         packet.set_enqueued_at(now);
         let size = packet.size();
         if !self.limit.admits(self.backlog, size) {

@@ -97,6 +97,7 @@ impl<P: Packet> Direction<P> {
                 self.out.push(now, packet);
             }
         } else if let Some((closed, line)) = self.closed_form() {
+            closed.settle(now, line, out);
             for packet in packets {
                 out.entered(now, port, &packet);
                 closed.pass(now, packet, line, out);
@@ -276,7 +277,7 @@ impl<P: Packet> Path<P> {
 
     /// Uses the closed form of hops that have one. Call this only while the path is empty, and only
     /// if its observer needs no more about a departure than
-    /// [`has_departed`](super::NetworkObserver::has_departed) reports.
+    /// [`have_departed`](super::NetworkObserver::have_departed) reports.
     pub fn use_closed_form(&mut self) {
         for way in [&mut self.forward, &mut self.reverse] {
             if let ([hop], DelayLine::Constant(_)) = (way.hops.as_mut_slice(), &way.out) {

@@ -250,10 +250,10 @@ impl Acks {
         self.rules.compressed_ack_stamp
     }
 
-    /// Sets the delayed-ACK timer. Returns whether the timer would fire so soon that the ACK should
+    /// Sets the delayed-ACK timer at `tick`. Returns whether the timer would fire so soon that the ACK should
     /// leave now.
     #[inline(always)]
-    pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
+    pub fn delay(&mut self, tick: u64, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
             let mut most = if self.pushed || self.dialogue {
@@ -267,7 +267,6 @@ impl Acks {
             ato = ato.min(most);
         }
         ato = ato.min(self.delay_max).min(self.delay_most);
-        let tick = ticks.at(now);
         let mut expires = tick + u64::from(ato);
         let (earlier, fires) = self.delayed;
         if self.delayed_owed && !fires.is_none() {

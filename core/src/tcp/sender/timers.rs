@@ -322,7 +322,7 @@ impl Sender {
         }
         self.w.cwnd = self.board.in_flight() + 1;
         self.w.cwnd_cnt = 0;
-        self.cwnd_stamp = self.ticks.at(now);
+        self.cwnd_stamp = now;
         if matches!(self.state, State::Open | State::Disorder)
             && self.board.sacked_out() >= self.reordering
         {
