@@ -572,16 +572,14 @@ impl Datapath {
     #[inline(always)]
     pub fn acknowledged(&mut self, now: Time, packet: &Packet) -> Option<Time> {
         let ack = self.observer.packets.acks.take(packet);
-        let due = self.at_sender(now, packet.flow(), |flow, nic| {
+        self.at_sender(now, packet.flow(), |flow, nic| {
             flow.sender.on_segment(now, &ack, &mut nic.wire());
-        });
-        let flow = &mut self.flows[packet.flow() as usize];
-        if flow.transfer && flow.sender.finished() {
-            if flow.meter.runs() {
-                flow.meter.limited(flow.sender.limited(now));
+            if flow.transfer && flow.sender.finished() {
+                if flow.meter.runs() {
+                    flow.meter.limited(flow.sender.limited(now));
+                }
+                flow.meter.finished(now, &flow.sender.info());
             }
-            flow.meter.finished(now, &flow.sender.info());
-        }
-        due
+        })
     }
 }

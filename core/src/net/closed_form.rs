@@ -7,12 +7,12 @@
 //! number and their size are the backlog. The results are those of [`Hop`](super::hop::Hop) in its
 //! general form.
 
-use super::NetworkObserver;
 use super::delay::ConstantDelay;
 use super::link::Serial;
+use super::{NetworkObserver, Port};
 use crate::packet::Packet;
 use crate::queue::{Backlog, DropReason, Limit};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// The queue, the packet in service and the link.
 pub(super) struct ClosedForm {
@@ -85,23 +85,36 @@ impl ClosedForm {
         self.backlog.bytes = self.backlog.bytes - left.bytes;
         self.backlog.packets -= left.packets;
     }
-    /// Takes an entering `packet`. The caller has called [`settle`](Self::settle) for the same
-    /// `now`.
+    /// Takes packets that enter at `now`, and handles everything up to `now`. They have entered the
+    /// network at `port`.
     #[inline(always)]
     pub fn pass<P: Packet, O: NetworkObserver<P>>(
         &mut self,
         now: Time,
-        mut packet: P,
+        port: Port,
+        packets: impl Iterator<Item = P>,
         line: &mut ConstantDelay<P>,
         out: &mut O,
     ) {
-        if self.next <= now {
-            self.settle(now, line, out);
+        self.settle(now, line, out);
+        for mut packet in packets {
+            out.entered(now, port, &packet);
+            if self.next <= now {
+                self.settle(now, line, out);
+            }
+            packet.set_enqueued_at(now);
+            match self.admit(now, packet.size()) {
+                Some(departs) => line.push(departs, packet),
+                None => out.dropped(now, self.hop, packet, DropReason::Overflow),
+            }
         }
-        packet.set_enqueued_at(now);
-        let size = packet.size();
+    }
+    /// Adds a packet of `size` bytes that enters at `now`. Returns the time of its departure;
+    /// `None` if it is dropped.
+    #[inline(always)]
+    fn admit(&mut self, now: Time, size: Bytes) -> Option<Time> {
         if !self.limit.admits(self.backlog, size) {
-            return out.dropped(now, self.hop, packet, DropReason::Overflow);
+            return None;
         }
         if self.inside == 0 {
             self.last = self.link.serve(now, size);
@@ -111,6 +124,6 @@ impl ClosedForm {
             self.backlog.add(size);
         }
         self.inside += 1;
-        line.push(self.last, packet);
+        Some(self.last)
     }
 }

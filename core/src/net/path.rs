@@ -83,7 +83,7 @@ impl<P: Packet> Direction<P> {
         hops + (lines + self.out.len()) as u64
     }
     /// Takes packets that enter the network at `port` at one time.
-    #[inline]
+    #[inline(always)]
     fn push<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -96,12 +96,20 @@ impl<P: Packet> Direction<P> {
                 out.entered(now, port, &packet);
                 self.out.push(now, packet);
             }
-        } else if let Some((closed, line)) = self.closed_form() {
-            closed.settle(now, line, out);
-            for packet in packets {
-                out.entered(now, port, &packet);
-                closed.pass(now, packet, line, out);
-            }
+        } else {
+            self.push_to_hops(now, port, packets, out);
+        }
+    }
+    #[inline(never)]
+    fn push_to_hops<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        port: Port,
+        packets: impl Iterator<Item = P>,
+        out: &mut O,
+    ) {
+        if let Some((closed, line)) = self.closed_form() {
+            closed.pass(now, port, packets, line, out);
         } else {
             for packet in packets {
                 out.entered(now, port, &packet);
@@ -356,6 +364,7 @@ impl<P: Packet> Network<P> for Path<P> {
 }
 
 impl<P: Packet> Lookahead<P> for Path<P> {
+    #[inline]
     fn push_burst<O: NetworkObserver<P>>(
         &mut self,
         now: Time,

@@ -75,6 +75,7 @@ pub(super) struct SendBuffer {
 }
 
 /// `TCP_NOTSENT_LOWAT`: the application writes while less than this is unsent, in bytes.
+#[inline]
 fn low_water(cfg: &Config) -> u64 {
     cfg.notsent_lowat.get().max(1)
 }

@@ -79,7 +79,7 @@ impl Sender {
     }
 
     /// Ticks until the next departure, from which timers count.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pacing_delay(&self, now: Time) -> u64 {
         match self.pacer.delay(now).as_ns() {
             0 => 0,
