@@ -364,7 +364,7 @@ impl<P: Packet> Network<P> for Path<P> {
 }
 
 impl<P: Packet> Lookahead<P> for Path<P> {
-    #[inline]
+    #[inline(always)]
     fn push_burst<O: NetworkObserver<P>>(
         &mut self,
         now: Time,

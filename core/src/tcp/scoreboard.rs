@@ -225,17 +225,20 @@ impl Scoreboard {
         }
         let full = u64::from(self.options.payload());
         let (first, newest) = (self.tail, self.newest);
+        let segments =
+            self.options.full_segments(bytes) + u64::from(self.options.short_segment(bytes) > 0);
+        while (self.tail - self.head + segments) as usize > self.ring.len() {
+            self.grow();
+        }
         // Local variables, because the compiler cannot exclude that a record contains the fields.
         let (mut i, mut seq, mut older) = (self.tail, self.nxt, self.newest);
         let end = self.nxt + bytes;
+        let ring = &mut self.ring[..];
+        let mask = ring.len() - 1;
         while seq < end {
-            if (i - self.head) as usize == self.ring.len() {
-                self.tail = i;
-                self.grow();
-            }
             let len = full.min(end - seq);
             let last = seq + len == end;
-            *self.at_mut(i) = Seg {
+            ring[i as usize & mask] = Seg {
                 seq,
                 skip: i,
                 len: len as u32,
