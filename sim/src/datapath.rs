@@ -29,7 +29,7 @@ use narrows_core::metrics::{PacketEvent, ProbeMeter};
 use narrows_core::net::access::AccessLinks;
 use narrows_core::net::{FAR, NEAR, Network as _, Port};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::units::{Rate, Span, Time};
+use narrows_core::units::{MaybeTime, Rate, Span, Time};
 
 /// The endpoints of all flows and probes, and everything between them.
 pub(crate) struct Datapath {
@@ -489,7 +489,7 @@ impl Datapath {
     fn receive(&mut self, now: Time, packet: &Packet) {
         let due = self.receiver(packet.flow()).received(now, packet);
         self.timers
-            .set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due);
+            .set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due.get());
     }
 
     /// The receiver of flow `id`.
@@ -533,7 +533,7 @@ pub(crate) struct ReceiverEnd<'a> {
 impl ReceiverEnd<'_> {
     /// Lets the receiver handle a segment. Returns the time of its next timer.
     #[inline(always)]
-    pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
+    pub fn received(&mut self, now: Time, packet: &Packet) -> MaybeTime {
         if packet.has_header() {
             return self.received_with_header(now, packet);
         }
@@ -541,20 +541,20 @@ impl ReceiverEnd<'_> {
     }
 
     #[inline(never)]
-    fn received_with_header(&mut self, now: Time, packet: &Packet) -> Option<Time> {
+    fn received_with_header(&mut self, now: Time, packet: &Packet) -> MaybeTime {
         let segment = self.nic.observer.packets.headers.take(packet);
         self.receive(now, &segment)
     }
 
     #[inline(always)]
-    fn receive(&mut self, now: Time, segment: &Segment) -> Option<Time> {
+    fn receive(&mut self, now: Time, segment: &Segment) -> MaybeTime {
         let flow = &mut *self.flow;
         if now >= self.nic.observer.warmup && flow.received_before == NOT_MEASURED {
             flow.received_before = flow.receiver.received_bytes();
         }
         self.nic.now = now;
         flow.receiver.on_segment(now, segment, &mut self.nic.wire());
-        flow.receiver.next_wakeup()
+        flow.receiver.due()
     }
 
     /// Lets the receiver handle its timer. Returns the time of its next timer.

@@ -242,34 +242,34 @@ fn run_flow<E: End>(
     numbered: bool,
 ) -> (Time, u64) {
     let (mut agenda, mut due) = inbox.agenda(id);
-    let mut arrival = arrivals.get(agenda.first as usize);
+    let (mut place, mut run) = inbox.take_run(&mut agenda, arrivals);
     let mut events = 0;
     loop {
-        let next = if let Some((now, packet)) = arrival.filter(|(at, _)| *at <= due) {
-            let place = if numbered {
-                packet.place()
-            } else {
-                agenda.first
-            };
-            inbox.take_arrival(&mut agenda);
-            arrival = arrivals.get(agenda.first as usize);
-            if let Some(next) = arrival {
-                prefetch(next);
-                end.prefetch(&next.1);
+        match run {
+            [(now, packet), rest @ ..] if *now <= due => {
+                let of_packet = if numbered { packet.place() } else { place };
+                let after = || arrivals.get(agenda.first as usize);
+                if let Some(next) = rest.first().or_else(after) {
+                    prefetch(next);
+                    end.prefetch(&next.1);
+                }
+                if let Some(outbox) = end.outbox() {
+                    outbox.caused_by_arrival(of_packet);
+                }
+                due = end.arrived(*now, packet);
+                (place, run) = (place + 1, rest);
+                if run.is_empty() {
+                    (place, run) = inbox.take_run(&mut agenda, arrivals);
+                }
             }
-            if let Some(outbox) = end.outbox() {
-                outbox.caused_by_arrival(place);
+            _ if due < timers => {
+                if let Some(outbox) = end.outbox() {
+                    outbox.caused_by_timer(id * TIMERS_PER_FLOW + E::TIMER);
+                }
+                due = end.woken(due);
             }
-            end.arrived(*now, packet)
-        } else if due < timers {
-            if let Some(outbox) = end.outbox() {
-                outbox.caused_by_timer(id * TIMERS_PER_FLOW + E::TIMER);
-            }
-            end.woken(due)
-        } else {
-            return (due, events);
-        };
-        due = next.unwrap_or(Time::MAX);
+            _ => return (due, events),
+        }
         events += 1;
     }
 }
@@ -282,10 +282,10 @@ trait End {
     fn outbox(&mut self) -> Option<&mut Outbox>;
     /// Prefetches the content of a packet that arrives next.
     fn prefetch(&self, packet: &Packet);
-    /// Handles the arrival of a packet. Returns the time of the next timer.
-    fn arrived(&mut self, now: Time, packet: &Packet) -> Option<Time>;
-    /// Handles the timer. Returns the time of the next one.
-    fn woken(&mut self, now: Time) -> Option<Time>;
+    /// Handles the arrival of a packet. Returns the time of the timer; [`Time::MAX`] for none.
+    fn arrived(&mut self, now: Time, packet: &Packet) -> Time;
+    /// Handles the timer. Returns its next time; [`Time::MAX`] for none.
+    fn woken(&mut self, now: Time) -> Time;
 }
 
 impl End for ReceiverEnd<'_> {
@@ -297,11 +297,11 @@ impl End for ReceiverEnd<'_> {
     #[inline(always)]
     fn prefetch(&self, _packet: &Packet) {}
     #[inline(always)]
-    fn arrived(&mut self, now: Time, packet: &Packet) -> Option<Time> {
-        self.received(now, packet)
+    fn arrived(&mut self, now: Time, packet: &Packet) -> Time {
+        self.received(now, packet).or_max()
     }
-    fn woken(&mut self, now: Time) -> Option<Time> {
-        ReceiverEnd::woken(self, now)
+    fn woken(&mut self, now: Time) -> Time {
+        ReceiverEnd::woken(self, now).unwrap_or(Time::MAX)
     }
 }
 
@@ -316,11 +316,11 @@ impl End for SenderEnd<'_> {
         prefetch_ack(&self.packets().acks, packet);
     }
     #[inline(always)]
-    fn arrived(&mut self, now: Time, packet: &Packet) -> Option<Time> {
-        self.acknowledged(now, packet)
+    fn arrived(&mut self, now: Time, packet: &Packet) -> Time {
+        self.acknowledged(now, packet).unwrap_or(Time::MAX)
     }
-    fn woken(&mut self, now: Time) -> Option<Time> {
-        SenderEnd::woken(self, now)
+    fn woken(&mut self, now: Time) -> Time {
+        SenderEnd::woken(self, now).unwrap_or(Time::MAX)
     }
 }
 

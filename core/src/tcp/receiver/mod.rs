@@ -596,7 +596,13 @@ impl Receiver {
     /// Returns when `on_timer` must be called.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        MaybeTime::at(self.syn_ack_timer.or_max().min(self.acks.next_wakeup())).get()
+        self.due().get()
+    }
+
+    /// As [`next_wakeup`](Self::next_wakeup).
+    #[inline]
+    pub fn due(&self) -> MaybeTime {
+        MaybeTime::at(self.syn_ack_timer.or_max().min(self.acks.next_wakeup()))
     }
 
     fn send_syn_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {

@@ -130,19 +130,16 @@ impl Sender {
         } else {
             self.ticks.to_us(self.rto_ticks)
         };
-        let rto_us = if advancing {
-            self.ticks.to_us(self.rto_ticks) as i64
+        let ticks = if advancing {
+            self.ticks.from_us(us).min(self.rto_ticks)
         } else {
-            self.rto_delta_us(now)
+            let rto_us = self.rto_delta_us(now);
+            if rto_us > 0 {
+                us = us.min(rto_us as u64);
+            }
+            self.ticks.from_us(us)
         };
-        if rto_us > 0 {
-            us = us.min(rto_us as u64);
-        }
-        self.arm(
-            now,
-            TimerKind::Probe,
-            self.ticks.from_us(us) + self.pacing_delay(now),
-        );
+        self.arm(now, TimerKind::Probe, ticks + self.pacing_delay(now));
         true
     }
 
