@@ -218,6 +218,65 @@ impl Receiver {
     /// Handles an arriving segment. It is inlined, so that the segment need not be in memory.
     #[inline(always)]
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
+        let tick = self.ticks.at(now);
+        if self.expects(now, tick, seg) {
+            self.on_expected_segment(now, tick, seg, wire);
+        } else {
+            self.on_any_segment(now, seg, wire);
+        }
+    }
+
+    /// Returns whether [`on_expected_segment`](Self::on_expected_segment) may handle a segment: it
+    /// is the next one, it is full, and it changes neither the window nor the delay of ACKs.
+    #[inline(always)]
+    fn expects(&self, now: Time, tick: u64, seg: &Segment) -> bool {
+        let has_read = match &self.unread {
+            Some(unread) => unread.at < now && !self.window.ends_round(unread.at),
+            None => true,
+        };
+        seg.seq == self.nxt
+            && seg.tsval >= self.ts_recent
+            && !seg.syn
+            && !seg.cwr
+            && seg.congestion.is_none()
+            && self.phase == Phase::Established
+            && self.holes.is_empty()
+            && !self.marks.on()
+            && has_read
+            && self.window.expects(seg.len, seg.seq + u64::from(seg.len))
+            && self.acks.expects(tick)
+    }
+
+    /// Handles a segment as [`on_any_segment`](Self::on_any_segment) does, if
+    /// [`expects`](Self::expects) returns true. `tick`: the tick of `now`.
+    #[inline(always)]
+    fn on_expected_segment(
+        &mut self,
+        now: Time,
+        tick: u64,
+        seg: &Segment,
+        wire: &mut impl FnMut(AckSegment),
+    ) {
+        self.clock = now;
+        self.window.measure_rtt_by_stamp(now, seg, false);
+        if seg.seq <= self.acks.acked && self.stamps {
+            self.ts_recent = seg.tsval;
+        }
+        self.nxt = seg.seq + u64::from(seg.len);
+        self.acks.expected_arrived(tick, seg.psh);
+        self.unread = Some(Unread {
+            at: now + self.reader.late(),
+            start: seg.seq,
+            first_end: self.nxt,
+            segments: 1,
+            full: false,
+        });
+        self.acknowledge(now, tick, window::truesize(seg.len), wire);
+    }
+
+    /// Handles any segment.
+    #[inline(never)]
+    fn on_any_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         self.clock = now;
         if seg.syn || self.phase != Phase::Established {
             let fields = Segment {
@@ -398,6 +457,19 @@ impl Receiver {
         if !self.holes.is_empty() {
             queued = self.fill_hole(now, queued);
         }
+        self.acknowledge(now, tick, queued, wire);
+    }
+
+    /// Sends an ACK of data that has arrived in order, if one is due, or sets its timer. `queued`:
+    /// kernel memory of data that is out of order or unread.
+    #[inline(always)]
+    fn acknowledge(
+        &mut self,
+        now: Time,
+        tick: u64,
+        queued: u64,
+        wire: &mut impl FnMut(AckSegment),
+    ) {
         self.window.queued = queued;
         // Before the application has read, two segments cause an ACK only if it would not shrink
         // the window.

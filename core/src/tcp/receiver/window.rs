@@ -329,11 +329,23 @@ impl Window {
     /// out-of-order data reaches to `end`. Once per round trip the buffer is resized.
     #[inline]
     pub fn read(&mut self, now: Time, read: u64, nxt: u64, end: impl FnOnce() -> u64) {
-        // In whole microseconds, without a division.
-        let end_us = self.round_us + (self.rtt8_us >> 3);
-        if self.rtt8_us > 0 && now.as_ns() >= end_us * 1000 {
+        if self.ends_round(now) {
             self.end_round(now, read, nxt, end());
         }
+    }
+    /// Returns whether a read at `now` ends a round.
+    #[inline(always)]
+    pub fn ends_round(&self, now: Time) -> bool {
+        // In whole microseconds, without a division.
+        let end_us = self.round_us + (self.rtt8_us >> 3);
+        self.rtt8_us > 0 && now.as_ns() >= end_us * 1000
+    }
+    /// Returns whether a segment of `len` bytes up to `nxt` changes neither the assumed segment
+    /// size nor the window, if no other data is unread, and ends no measurement of the round trip.
+    #[inline(always)]
+    pub fn expects(&self, len: u32, nxt: u64) -> bool {
+        let (until, since) = self.by_window;
+        len == self.segment && truesize(len) >= self.full_from && nxt < until && !since.is_none()
     }
     #[inline(never)]
     fn end_round(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
