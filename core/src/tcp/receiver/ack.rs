@@ -266,8 +266,8 @@ impl Acks {
         self.rules.compressed_ack_stamp
     }
 
-    /// Sets the delayed-ACK timer at `tick`. Returns whether the timer would fire so soon that the ACK should
-    /// leave now.
+    /// Sets the delayed-ACK timer at `tick`. Returns whether the timer would fire so soon that the
+    /// ACK should leave now.
     #[inline(always)]
     pub fn delay(&mut self, tick: u64, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
@@ -406,7 +406,7 @@ mod tests {
         assert!(acks.at_once(false), "too late for an answer");
         acks.own_data(99 + u64::from(acks.ato));
         assert!(!acks.at_once(false) && !acks.once_read() && acks.at_once(true));
-        acks.delay(Time::ZERO + Span::ms(100), Jiffies::new(1000), 30_000);
+        acks.delay(100, Jiffies::new(1000), 30_000);
         assert_eq!(
             acks.timer_fired(Time::ZERO + Span::ms(200), 200),
             Some(Due::Delayed)

@@ -3,6 +3,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `expected` | the path of the next full segment |
 //! | `ack` | ACK timing: every second segment, quick ACKs, delayed ACKs, compressed ACKs |
 //! | `sack` | out-of-order data, and the SACK blocks that report it |
 //! | `window` | auto-tuning of the buffer, and the advertised window |
@@ -10,6 +11,7 @@
 
 mod ack;
 mod ecn;
+mod expected;
 mod sack;
 mod window;
 
@@ -224,54 +226,6 @@ impl Receiver {
         } else {
             self.on_any_segment(now, seg, wire);
         }
-    }
-
-    /// Returns whether [`on_expected_segment`](Self::on_expected_segment) may handle a segment: it
-    /// is the next one, it is full, and it changes neither the window nor the delay of ACKs.
-    #[inline(always)]
-    fn expects(&self, now: Time, tick: u64, seg: &Segment) -> bool {
-        let has_read = match &self.unread {
-            Some(unread) => unread.at < now && !self.window.ends_round(unread.at),
-            None => true,
-        };
-        seg.seq == self.nxt
-            && seg.tsval >= self.ts_recent
-            && !seg.syn
-            && !seg.cwr
-            && seg.congestion.is_none()
-            && self.phase == Phase::Established
-            && self.holes.is_empty()
-            && !self.marks.on()
-            && has_read
-            && self.window.expects(seg.len, seg.seq + u64::from(seg.len))
-            && self.acks.expects(tick)
-    }
-
-    /// Handles a segment as [`on_any_segment`](Self::on_any_segment) does, if
-    /// [`expects`](Self::expects) returns true. `tick`: the tick of `now`.
-    #[inline(always)]
-    fn on_expected_segment(
-        &mut self,
-        now: Time,
-        tick: u64,
-        seg: &Segment,
-        wire: &mut impl FnMut(AckSegment),
-    ) {
-        self.clock = now;
-        self.window.measure_rtt_by_stamp(now, seg, false);
-        if seg.seq <= self.acks.acked && self.stamps {
-            self.ts_recent = seg.tsval;
-        }
-        self.nxt = seg.seq + u64::from(seg.len);
-        self.acks.expected_arrived(tick, seg.psh);
-        self.unread = Some(Unread {
-            at: now + self.reader.late(),
-            start: seg.seq,
-            first_end: self.nxt,
-            segments: 1,
-            full: false,
-        });
-        self.acknowledge(now, tick, window::truesize(seg.len), wire);
     }
 
     /// Handles any segment.
