@@ -277,23 +277,12 @@ impl<'a> Nic<'a> {
     #[inline(always)]
     fn divide(&mut self, segment: Segment) {
         if segment.congestion.is_some() {
-            return self.divide_with_headers(segment);
+            // The sender has divided it.
+            return self.enter_path(&segment);
         }
         let whole = Packet::data(self.flow, &segment).labelled(self.label, self.port);
         self.network
             .push_segments(self.now, self.port, whole, self.observer);
-    }
-    /// As [`divide`](Self::divide); each segment has a congestion header of its own.
-    #[cold]
-    fn divide_with_headers(&mut self, mut rest: Segment) {
-        let full = rest.options.payload();
-        loop {
-            let segment = rest.take_part(full);
-            self.enter_path(&segment);
-            if rest.len == 0 {
-                break;
-            }
-        }
     }
 
     // Step 3: the queue of the interface.

@@ -61,8 +61,9 @@ pub struct Config {
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
-    /// Whether the driver takes super-packets and divides them itself (TSO). Otherwise, the sender
-    /// divides those that do not go to a [`device`](Self::device).
+    /// Whether the driver takes super-packets and divides them itself (TSO), unless segments have a
+    /// congestion header each. Otherwise, the sender divides those that do not go to a
+    /// [`device`](Self::device).
     pub tso: bool,
     /// The clock that measures round trips.
     pub clock: Clock,

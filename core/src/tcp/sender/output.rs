@@ -352,7 +352,7 @@ impl Sender {
         let psh = bytes > self.full() || ends_write;
         let mut segment = self.data(now, self.board.nxt(), bytes as u32, psh);
         self.ecn.mark_data(&mut segment);
-        let full = if self.cfg.tso {
+        let full = if self.cfg.tso && !self.needs.needs_feedback {
             WHOLE
         } else {
             self.board.options.payload()
