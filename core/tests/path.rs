@@ -71,8 +71,9 @@ impl NetworkObserver<Frame> for Log {
             .push((now, p.number, now.since(p.enqueued_at())));
         self.delays.push((now, now.since(p.enqueued_at())));
     }
-    fn has_departed(&mut self, now: Time, _hop: u8, entered: Time) {
-        self.delays.push((now, now.since(entered)));
+    fn have_departed(&mut self, _hop: u8, departures: impl Iterator<Item = (Time, Time)>) {
+        self.delays
+            .extend(departures.map(|(now, entered)| (now, now.since(entered))));
     }
 }
 

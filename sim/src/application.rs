@@ -15,6 +15,7 @@
 
 use crate::datapath::{Datapath, Nic};
 use crate::error::SimError;
+use crate::flow::with_tso;
 use crate::owners::{CONNECTION, DATAGRAM, MOST_OPEN, Owners, half_number, slot_of};
 use crate::packet::{Kind, Label, Packet, ecn_bits};
 use crate::timers::Timers;
@@ -201,8 +202,8 @@ impl Applications {
                 ip: flow.ip,
                 seed: 0,
             },
-            config: config.under(kind.signals(), flow.ecn).into(),
-            far_config: far_config.under(kind.signals(), flow.ecn).into(),
+            config: with_tso(config.under(kind.signals(), flow.ecn)).into(),
+            far_config: with_tso(far_config.under(kind.signals(), flow.ecn)).into(),
             seeds,
             readers: Rng::named(scenario.seed, &format!("reader/{}", flow.id)),
             read_latency: scenario.receiver_of(flow).read_latency,

@@ -8,9 +8,9 @@
 //! | 4. The packet enters the network, which is in `core/src/net/`. | [`SimNetwork::push`] |
 //! | 5. The packet leaves the network. | [`Datapath::deliver`], [`Datapath::arrive`] |
 //! | 6. The access link of a receiver with its own `rtt` delays it. | [`Datapath::leave_access_link`] |
-//! | 7. The receiver handles the segment. | [`Datapath::received`], [`Datapath::receiver`] |
+//! | 7. The receiver handles the segment. | [`ReceiverEnd::received`] |
 //! | 8. Its ACK enters the network: steps 4 and 5 again. | [`AckNic::send`] |
-//! | 9. The sender handles the ACK: step 1 again. | [`Datapath::acknowledged`] |
+//! | 9. The sender handles the ACK: step 1 again. | [`SenderEnd::acknowledged`] |
 //!
 //! A function that handles an event of an endpoint returns the time of the endpoint's next timer.
 //! The connections of [applications](crate::application) have their own endpoints, and use steps 2
@@ -19,7 +19,7 @@
 use crate::device::{Device, Devices};
 use crate::flow::{Flow, Flows, NOT_MEASURED, RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::network::SimNetwork;
-use crate::observer::Observer;
+use crate::observer::{Observer, Packets};
 use crate::owners::{is_application, is_transport};
 use crate::packet::{Kind, Label, Packet};
 use crate::timers::Timers;
@@ -29,7 +29,7 @@ use narrows_core::metrics::{PacketEvent, ProbeMeter};
 use narrows_core::net::access::AccessLinks;
 use narrows_core::net::{FAR, NEAR, Network as _, Port};
 use narrows_core::tcp::wire::{AckSegment, Segment};
-use narrows_core::units::{Rate, Span, Time};
+use narrows_core::units::{MaybeTime, Rate, Span, Time};
 
 /// The endpoints of all flows and probes, and everything between them.
 pub(crate) struct Datapath {
@@ -64,20 +64,50 @@ fn later(now: Time, due: Option<Time>) -> Option<Time> {
 
 // Step 1: the sender.
 
-impl Datapath {
-    /// Lets the sender of flow `id` handle an event (`act`) and send the segments that its
-    /// congestion control permits. Returns the time of its next timer.
+/// The sender of a flow and the interface of its host, for events of the sender.
+pub(crate) struct SenderEnd<'a> {
+    flow: &'a mut Flow,
+    nic: Nic<'a>,
+}
+
+impl SenderEnd<'_> {
+    /// Lets the sender handle an event at `now` (`act`) and send the segments that its congestion
+    /// control permits. Returns the time of its next timer.
+    #[inline(always)]
+    fn handle(&mut self, now: Time, act: impl FnOnce(&mut Flow, &mut Nic)) -> Option<Time> {
+        self.nic.now = now;
+        act(self.flow, &mut self.nic);
+        self.nic.flush();
+        self.flow.sender.next_wakeup()
+    }
+
+    /// Lets the sender handle its timer. Returns the time of its next timer.
+    pub fn woken(&mut self, now: Time) -> Option<Time> {
+        let due = self.handle(now, |flow, nic| flow.sender.on_timer(now, &mut nic.wire()));
+        later(now, due)
+    }
+
+    /// The network that the segments enter.
     #[inline]
-    pub fn at_sender(
-        &mut self,
-        now: Time,
-        id: u32,
-        act: impl FnOnce(&mut Flow, &mut Nic),
-    ) -> Option<Time> {
+    pub fn network(&mut self) -> &mut SimNetwork {
+        self.nic.network
+    }
+
+    /// The contents of packets in transit.
+    #[inline]
+    pub fn packets(&self) -> &Packets {
+        &self.nic.observer.packets
+    }
+}
+
+impl Datapath {
+    /// The sender of flow `id`.
+    #[inline(always)]
+    pub fn sender(&mut self, id: u32) -> SenderEnd<'_> {
         let flow = &mut self.flows[id as usize];
         let forward = flow.forward();
-        let mut nic = Nic::new(
-            now,
+        let nic = Nic::new(
+            Time::ZERO,
             id,
             forward,
             self.offload,
@@ -85,17 +115,19 @@ impl Datapath {
             &mut self.network,
             &mut self.observer,
         );
-        act(flow, &mut nic);
-        nic.flush();
-        flow.sender.next_wakeup()
+        SenderEnd { flow, nic }
     }
 
-    /// Lets the sender of flow `id` handle its timer. Returns the time of its next timer.
-    pub fn wake_sender(&mut self, now: Time, id: u32) -> Option<Time> {
-        let due = self.at_sender(now, id, |flow, nic| {
-            flow.sender.on_timer(now, &mut nic.wire())
-        });
-        later(now, due)
+    /// Lets the sender of flow `id` handle an event at `now` (`act`). Returns the time of its next
+    /// timer.
+    #[inline]
+    pub fn at_sender(
+        &mut self,
+        now: Time,
+        id: u32,
+        act: impl FnOnce(&mut Flow, &mut Nic),
+    ) -> Option<Time> {
+        self.sender(id).handle(now, act)
     }
 
     /// Sets the window and the pacing rate of the sender of flow `id`, and sends what they permit.
@@ -187,7 +219,7 @@ impl<'a> Nic<'a> {
         if self.offload {
             self.hold(segment);
         } else {
-            self.enter_path(&segment);
+            self.divide(segment);
         }
         Fate::Sent
     }
@@ -240,6 +272,17 @@ impl<'a> Nic<'a> {
         let packet = self.packet(segment);
         self.network
             .push(self.now, self.port, packet, self.observer);
+    }
+    /// Sends the segments of a super-packet one by one.
+    #[inline(always)]
+    fn divide(&mut self, segment: Segment) {
+        if segment.congestion.is_some() {
+            // The sender has divided it.
+            return self.enter_path(&segment);
+        }
+        let whole = Packet::data(self.flow, &segment).labelled(self.label, self.port);
+        self.network
+            .push_segments(self.now, self.port, whole, self.observer);
     }
 
     // Step 3: the queue of the interface.
@@ -335,6 +378,14 @@ impl SimNetwork {
             None => self.push_at_once(now, port, packet, observer),
         }
     }
+    /// As [`push`](Self::push), for the segments of a super-packet of data.
+    #[inline]
+    fn push_segments(&mut self, now: Time, port: Port, whole: Packet, observer: &mut Observer) {
+        match &mut self.outbox {
+            Some(outbox) => outbox.push_segments(now, whole),
+            None => whole.divide(|segment| self.push_at_once(now, port, segment, observer)),
+        }
+    }
     #[inline(never)]
     fn push_at_once(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
         match &mut self.network {
@@ -380,7 +431,7 @@ impl Datapath {
                 None => self.receive(now, packet),
             },
             Kind::Ack => {
-                let due = self.acknowledged(now, packet);
+                let due = self.sender(id).acknowledged(now, packet);
                 self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
             }
             Kind::Ping => self
@@ -425,50 +476,17 @@ impl Datapath {
     // Step 7: the receiver.
 
     fn receive(&mut self, now: Time, packet: &Packet) {
-        let due = self.received(now, packet);
+        let due = self.receiver(packet.flow()).received(now, packet);
         self.timers
-            .set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due);
+            .set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due.get());
     }
 
-    /// Lets the receiver handle a segment. Returns the time of its next timer.
-    pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
-        if packet.has_header() {
-            return self.received_with_header(now, packet);
-        }
-        self.receive_segment(now, packet.flow(), &packet.segment())
-    }
-
-    #[inline(never)]
-    fn received_with_header(&mut self, now: Time, packet: &Packet) -> Option<Time> {
-        let segment = self.observer.packets.headers.take(packet);
-        self.receive_segment(now, packet.flow(), &segment)
-    }
-
+    /// The receiver of flow `id`.
     #[inline(always)]
-    fn receive_segment(&mut self, now: Time, id: u32, segment: &Segment) -> Option<Time> {
-        let measured = now >= self.observer.warmup;
-        let (flow, mut nic) = self.receiver(now, id);
-        if measured && flow.received_before == NOT_MEASURED {
-            flow.received_before = flow.receiver.received_bytes();
-        }
-        flow.receiver.on_segment(now, segment, &mut nic.wire());
-        flow.receiver.next_wakeup()
-    }
-
-    /// Lets the receiver of flow `id` handle its timer. Returns the time of its next timer.
-    pub fn wake_receiver(&mut self, now: Time, id: u32) -> Option<Time> {
-        let (flow, mut nic) = self.receiver(now, id);
-        flow.receiver.on_timer(now, &mut nic.wire());
-        let due = flow.receiver.next_wakeup();
-        later(now, due)
-    }
-
-    /// Flow `id`, for an event of its receiver, and the interface for ACKs.
-    #[inline(always)]
-    fn receiver(&mut self, now: Time, id: u32) -> (&mut Flow, AckNic<'_>) {
+    pub fn receiver(&mut self, id: u32) -> ReceiverEnd<'_> {
         let flow = &mut self.flows[id as usize];
         let nic = AckNic {
-            now,
+            now: Time::ZERO,
             flow: id,
             port: flow.ack_port(),
             label: flow.label,
@@ -477,7 +495,7 @@ impl Datapath {
             access: &mut self.access,
             observer: &mut self.observer,
         };
-        (flow, nic)
+        ReceiverEnd { flow, nic }
     }
 
     /// The interface of a host for the ACKs of `flow`, which enter the path at `port`.
@@ -492,6 +510,53 @@ impl Datapath {
             access: &mut self.access,
             observer: &mut self.observer,
         }
+    }
+}
+
+/// The receiver of a flow and the interface of its host, for events of the receiver.
+pub(crate) struct ReceiverEnd<'a> {
+    flow: &'a mut Flow,
+    nic: AckNic<'a>,
+}
+
+impl ReceiverEnd<'_> {
+    /// Lets the receiver handle a segment. Returns the time of its next timer.
+    #[inline(always)]
+    pub fn received(&mut self, now: Time, packet: &Packet) -> MaybeTime {
+        if packet.has_header() {
+            return self.received_with_header(now, packet);
+        }
+        self.receive(now, &packet.segment())
+    }
+
+    #[inline(never)]
+    fn received_with_header(&mut self, now: Time, packet: &Packet) -> MaybeTime {
+        let segment = self.nic.observer.packets.headers.take(packet);
+        self.receive(now, &segment)
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, now: Time, segment: &Segment) -> MaybeTime {
+        let flow = &mut *self.flow;
+        if now >= self.nic.observer.warmup && flow.received_before == NOT_MEASURED {
+            flow.received_before = flow.receiver.received_bytes();
+        }
+        self.nic.now = now;
+        flow.receiver.on_segment(now, segment, &mut self.nic.wire());
+        flow.receiver.due()
+    }
+
+    /// Lets the receiver handle its timer. Returns the time of its next timer.
+    pub fn woken(&mut self, now: Time) -> Option<Time> {
+        self.nic.now = now;
+        self.flow.receiver.on_timer(now, &mut self.nic.wire());
+        later(now, self.flow.receiver.next_wakeup())
+    }
+
+    /// The network that the ACKs enter.
+    #[inline]
+    pub fn network(&mut self) -> &mut SimNetwork {
+        self.nic.network
     }
 }
 
@@ -535,21 +600,20 @@ impl<'a> AckNic<'a> {
 
 // Step 9: the sender again.
 
-impl Datapath {
+impl SenderEnd<'_> {
     /// Lets the sender handle an ACK, and finishes a transfer whose data are all acknowledged.
     /// Returns the time of the sender's next timer.
+    #[inline(always)]
     pub fn acknowledged(&mut self, now: Time, packet: &Packet) -> Option<Time> {
-        let ack = self.observer.packets.acks.take(packet);
-        let due = self.at_sender(now, packet.flow(), |flow, nic| {
+        let ack = self.nic.observer.packets.acks.take(packet);
+        self.handle(now, |flow, nic| {
             flow.sender.on_segment(now, &ack, &mut nic.wire());
-        });
-        let flow = &mut self.flows[packet.flow() as usize];
-        if flow.transfer && flow.sender.finished() {
-            if flow.meter.runs() {
-                flow.meter.limited(flow.sender.limited(now));
+            if flow.transfer && flow.sender.finished() {
+                if flow.meter.runs() {
+                    flow.meter.limited(flow.sender.limited(now));
+                }
+                flow.meter.finished(now, &flow.sender.info());
             }
-            flow.meter.finished(now, &flow.sender.info());
-        }
-        due
+        })
     }
 }

@@ -173,6 +173,15 @@ impl IndexMut<usize> for Flows {
     }
 }
 
+/// The configuration of a host whose driver divides super-packets, as [`Nic`](crate::datapath::Nic)
+/// does.
+pub(crate) fn with_tso(config: Config) -> Config {
+    Config {
+        tso: true,
+        ..config
+    }
+}
+
 /// Returns `config`, stored only once for all flows with equal configurations.
 pub(crate) fn shared(all: &mut Vec<Arc<Config>>, config: Config) -> Arc<Config> {
     let known = all.iter().find(|known| ***known == config).cloned();

@@ -180,9 +180,12 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
             }
         }
     }
-    #[inline]
-    fn has_departed(&mut self, now: Time, hop: u8, entered: Time) {
-        self.queues[usize::from(hop)].departed(now, entered, 0);
+    #[inline(always)]
+    fn have_departed(&mut self, hop: u8, departures: impl Iterator<Item = (Time, Time)>) {
+        let queue = &mut self.queues[usize::from(hop)];
+        for (now, entered) in departures {
+            queue.departed(now, entered, 0);
+        }
     }
     fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason) {
         self.queues[usize::from(hop)].dropped(now, reason);

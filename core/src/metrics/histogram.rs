@@ -42,7 +42,7 @@ impl Histogram {
         Histogram::default()
     }
     /// Counts `span`.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, span: Span) {
         let ns = span.as_ns();
         let (octave, bucket) = place(ns);

@@ -309,7 +309,7 @@ impl QueueMeter {
         self.marks += 1;
     }
     /// Counts a packet of `class` that left and had entered at `entered`.
-    #[inline]
+    #[inline(always)]
     pub fn departed(&mut self, now: Time, entered: Time, class: u8) {
         if now >= self.warmup {
             self.delay.record(now.since(entered));

@@ -7,12 +7,12 @@
 //! number and their size are the backlog. The results are those of [`Hop`](super::hop::Hop) in its
 //! general form.
 
-use super::NetworkObserver;
 use super::delay::ConstantDelay;
 use super::link::Serial;
+use super::{NetworkObserver, Port};
 use crate::packet::Packet;
 use crate::queue::{Backlog, DropReason, Limit};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// The queue, the packet in service and the link.
 pub(super) struct ClosedForm {
@@ -59,33 +59,62 @@ impl ClosedForm {
         line: &ConstantDelay<P>,
         out: &mut O,
     ) {
-        while self.next <= now && self.inside > 0 {
-            out.has_departed(self.next, self.hop, self.entered);
-            self.inside -= 1;
-            self.next = match line.newest(self.inside) {
+        if self.next > now || self.inside == 0 {
+            return;
+        }
+        let (mut next, mut entered, mut inside) = (self.next, self.entered, self.inside);
+        let (mut left, mut waiting) = (Backlog::default(), line.newest(inside - 1));
+        let departures = core::iter::from_fn(|| {
+            if next > now || inside == 0 {
+                return None;
+            }
+            let departure = (next, entered);
+            inside -= 1;
+            next = match waiting.next() {
                 Some((arrives, packet)) => {
-                    self.backlog.remove(packet.size());
-                    self.entered = packet.enqueued_at();
+                    left.add(packet.size());
+                    entered = packet.enqueued_at();
                     line.entered(*arrives)
                 }
                 None => Time::MAX,
             };
-        }
+            Some(departure)
+        });
+        out.have_departed(self.hop, departures);
+        (self.next, self.entered, self.inside) = (next, entered, inside);
+        self.backlog.bytes = self.backlog.bytes - left.bytes;
+        self.backlog.packets -= left.packets;
     }
-    /// Takes an entering `packet`, and handles everything up to `now`.
+    /// Takes packets that enter at `now`, and handles everything up to `now`. They have entered the
+    /// network at `port`.
     #[inline(always)]
     pub fn pass<P: Packet, O: NetworkObserver<P>>(
         &mut self,
         now: Time,
-        mut packet: P,
+        port: Port,
+        packets: impl Iterator<Item = P>,
         line: &mut ConstantDelay<P>,
         out: &mut O,
     ) {
         self.settle(now, line, out);
-        packet.set_enqueued_at(now);
-        let size = packet.size();
+        for mut packet in packets {
+            out.entered(now, port, &packet);
+            if self.next <= now {
+                self.settle(now, line, out);
+            }
+            packet.set_enqueued_at(now);
+            match self.admit(now, packet.size()) {
+                Some(departs) => line.push(departs, packet),
+                None => out.dropped(now, self.hop, packet, DropReason::Overflow),
+            }
+        }
+    }
+    /// Adds a packet of `size` bytes that enters at `now`. Returns the time of its departure;
+    /// `None` if it is dropped.
+    #[inline(always)]
+    fn admit(&mut self, now: Time, size: Bytes) -> Option<Time> {
         if !self.limit.admits(self.backlog, size) {
-            return out.dropped(now, self.hop, packet, DropReason::Overflow);
+            return None;
         }
         if self.inside == 0 {
             self.last = self.link.serve(now, size);
@@ -95,6 +124,6 @@ impl ClosedForm {
             self.backlog.add(size);
         }
         self.inside += 1;
-        line.push(self.last, packet);
+        Some(self.last)
     }
 }

@@ -41,11 +41,10 @@ impl<P> ConstantDelay<P> {
         }
         self.packets.pop_front().map(|(_, packet)| packet)
     }
-    /// Returns the packet that entered as the `n`th from the end, counted from 1, with the time
-    /// when it leaves.
+    /// Returns the `n` packets that entered last, each with the time when it leaves.
     #[inline]
-    pub fn newest(&self, n: usize) -> Option<&(Time, P)> {
-        self.packets.get(self.packets.len().wrapping_sub(n))
+    pub fn newest(&self, n: usize) -> impl Iterator<Item = &(Time, P)> {
+        self.packets.range(self.packets.len().saturating_sub(n)..)
     }
     /// Returns when a packet entered that leaves at `leaves`.
     #[inline]

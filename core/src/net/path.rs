@@ -83,7 +83,7 @@ impl<P: Packet> Direction<P> {
         hops + (lines + self.out.len()) as u64
     }
     /// Takes packets that enter the network at `port` at one time.
-    #[inline]
+    #[inline(always)]
     fn push<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -96,11 +96,20 @@ impl<P: Packet> Direction<P> {
                 out.entered(now, port, &packet);
                 self.out.push(now, packet);
             }
-        } else if let Some((closed, line)) = self.closed_form() {
-            for packet in packets {
-                out.entered(now, port, &packet);
-                closed.pass(now, packet, line, out);
-            }
+        } else {
+            self.push_to_hops(now, port, packets, out);
+        }
+    }
+    #[inline(never)]
+    fn push_to_hops<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        port: Port,
+        packets: impl Iterator<Item = P>,
+        out: &mut O,
+    ) {
+        if let Some((closed, line)) = self.closed_form() {
+            closed.pass(now, port, packets, line, out);
         } else {
             for packet in packets {
                 out.entered(now, port, &packet);
@@ -276,7 +285,7 @@ impl<P: Packet> Path<P> {
 
     /// Uses the closed form of hops that have one. Call this only while the path is empty, and only
     /// if its observer needs no more about a departure than
-    /// [`has_departed`](super::NetworkObserver::has_departed) reports.
+    /// [`have_departed`](super::NetworkObserver::have_departed) reports.
     pub fn use_closed_form(&mut self) {
         for way in [&mut self.forward, &mut self.reverse] {
             if let ([hop], DelayLine::Constant(_)) = (way.hops.as_mut_slice(), &way.out) {
@@ -355,6 +364,7 @@ impl<P: Packet> Network<P> for Path<P> {
 }
 
 impl<P: Packet> Lookahead<P> for Path<P> {
+    #[inline(always)]
     fn push_burst<O: NetworkObserver<P>>(
         &mut self,
         now: Time,

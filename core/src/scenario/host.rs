@@ -176,6 +176,7 @@ impl HostSpec {
             kernel: self.kernel(),
             pacing: self.pacing,
             gso: self.gso,
+            tso: d.tso,
             ecn: if self.ecn == EcnMode::On {
                 EcnUse::Latched
             } else {

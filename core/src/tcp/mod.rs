@@ -61,6 +61,10 @@ pub struct Config {
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
+    /// Whether the driver takes super-packets and divides them itself (TSO), unless segments have a
+    /// congestion header each. Otherwise, the sender divides those that do not go to a
+    /// [`device`](Self::device).
+    pub tso: bool,
     /// The clock that measures round trips.
     pub clock: Clock,
     /// Initial receive buffer.
@@ -122,6 +126,7 @@ impl Default for Config {
             pacing_shift: PACING_SHIFT,
             pacing: Pacing::Auto,
             gso: Gso::On,
+            tso: false,
             clock: Clock::Us,
             rmem_default: Bytes::new(128 << 10),
             rmem_max: Bytes::new(512 << 20),

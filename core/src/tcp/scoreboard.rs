@@ -220,33 +220,40 @@ impl Scoreboard {
     /// `flags` of its last segment: `GLUED`, `PUSHED`.
     #[inline(always)]
     pub fn push(&mut self, bytes: u64, sent: &Seg, flags: u16) {
+        if bytes == 0 {
+            return;
+        }
         let full = u64::from(self.options.payload());
         let (first, newest) = (self.tail, self.newest);
-        let mut left = bytes;
-        while left > 0 {
-            if self.packets_out() as usize == self.ring.len() {
-                self.grow();
-            }
-            let len = left.min(full);
-            left -= len;
-            let i = self.tail;
-            self.tail += 1;
-            *self.at_mut(i) = Seg {
-                seq: self.nxt,
+        let segments =
+            self.options.full_segments(bytes) + u64::from(self.options.short_segment(bytes) > 0);
+        while (self.tail - self.head + segments) as usize > self.ring.len() {
+            self.grow();
+        }
+        // Local variables, because the compiler cannot exclude that a record contains the fields.
+        let (mut i, mut seq, mut older) = (self.tail, self.nxt, self.newest);
+        let end = self.nxt + bytes;
+        let ring = &mut self.ring[..];
+        let mask = ring.len() - 1;
+        while seq < end {
+            let len = full.min(end - seq);
+            let last = seq + len == end;
+            ring[i as usize & mask] = Seg {
+                seq,
                 skip: i,
                 len: len as u32,
-                flags: sent.flags | LINKED | if left > 0 { GLUED } else { flags },
-                older: self.newest,
-                newer: if left > 0 { i + 1 } else { NIL },
+                flags: sent.flags | LINKED | if last { flags } else { GLUED },
+                older,
+                newer: if last { NIL } else { i + 1 },
                 ..*sent
             };
-            self.nxt += len;
-            self.newest = i;
+            seq += len;
+            older = i;
+            i += 1;
         }
-        if bytes > 0 {
-            self.buffers += u64::from(flags & GLUED == 0);
-            self.link_from(newest, first);
-        }
+        (self.tail, self.nxt, self.newest) = (i, end, older);
+        self.buffers += u64::from(flags & GLUED == 0);
+        self.link_from(newest, first);
     }
     /// Records a retransmission. `counted`: the retransmission counts as in flight (a tail loss
     /// probe does not).

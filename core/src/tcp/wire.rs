@@ -78,6 +78,22 @@ impl Segment {
             len => headers * u64::from(len.div_ceil(payload)) + u64::from(len),
         })
     }
+    /// Removes the first `full` bytes of a super-packet, and returns them as a segment. The rest is
+    /// empty if they are all.
+    #[inline]
+    pub fn take_part(&mut self, full: u32) -> Segment {
+        let len = self.len.min(full);
+        let part = Segment {
+            len,
+            psh: self.psh && len == self.len,
+            ..*self
+        };
+        self.seq += u64::from(len);
+        self.len -= len;
+        self.joined = true;
+        self.cwr = false;
+        part
+    }
     /// Appends the next segment to this one, as in a super-packet. Returns false if the next
     /// segment does not fit.
     pub fn join(&mut self, next: &Segment) -> bool {

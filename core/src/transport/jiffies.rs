@@ -45,7 +45,7 @@ impl Jiffies {
     #[inline(always)]
     pub fn from_us(self, us: u64) -> u64 {
         match self.us {
-            1_000 => us.div_ceil(1_000),
+            1_000 => us.saturating_add(999) / 1_000,
             _ => self.divide_us(us),
         }
     }

@@ -17,13 +17,22 @@ pub(crate) struct Inbox {
     alarms: Alarms,
     /// The arrivals of each flow.
     flows: Vec<Agenda>,
-    /// For each arrival of this window, the next one of its flow.
-    next: Vec<u32>,
+    /// The runs of this window, each at the place of its first arrival.
+    runs: Vec<Run>,
     /// Flows with events in this window.
     busy: Vec<u32>,
 }
 
-/// The arrivals of one flow that are not handled yet: the indices of the first and the last one.
+/// Neighbouring arrivals of one flow.
+#[derive(Copy, Clone, Default, Debug)]
+struct Run {
+    /// Place of the last arrival.
+    last: u32,
+    /// Place of the next run of the flow.
+    next: u32,
+}
+
+/// The arrivals of one flow that are not handled yet: the places of the first and the last run.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Agenda {
     pub first: u32,
@@ -99,7 +108,7 @@ impl Inbox {
         Inbox {
             alarms: Alarms::new(n),
             flows: vec![IDLE; n],
-            next: Vec::new(),
+            runs: Vec::new(),
             busy: Vec::new(),
         }
     }
@@ -122,25 +131,25 @@ impl Inbox {
     /// Begins a window with `n` arrivals, whose [places](super::Outbox::caused_by_arrival) are 0 to
     /// `n − 1`.
     pub fn begin(&mut self, n: usize) {
-        self.next.clear();
-        self.next.extend(1..=n as u32);
+        self.runs.clear();
+        self.runs.resize(n, Run::default());
     }
     /// Records that the arrivals from place `first` to `last` belong to flow `id`.
     #[inline]
     pub fn arrive(&mut self, id: u32, first: u32, last: u32) {
-        self.next[last as usize] = NONE;
+        self.runs[first as usize] = Run { last, next: NONE };
         let agenda = &mut self.flows[id as usize];
         if agenda.first == NONE {
             agenda.first = first;
             self.busy.push(id);
         } else {
-            self.next[agenda.last as usize] = first;
+            self.runs[agenda.last as usize].next = first;
         }
-        agenda.last = last;
+        agenda.last = first;
     }
     /// Number of arrivals in this window.
     pub fn arrived(&self) -> usize {
-        self.next.len()
+        self.runs.len()
     }
     /// Prefetches the agenda of the flow of a packet that arrives soon.
     #[inline]
@@ -188,10 +197,28 @@ impl Inbox {
     pub fn agenda(&self, id: u32) -> (Agenda, Time) {
         (self.flows[id as usize], self.alarms.due[id as usize])
     }
-    /// Removes the first arrival from an agenda.
+    /// Removes the first run from an agenda. Returns the place of its first arrival, and the
+    /// arrivals; none if the agenda is empty.
     #[inline]
-    pub fn take_arrival(&self, agenda: &mut Agenda) {
-        agenda.first = self.next[agenda.first as usize];
+    pub fn take_run<'a>(
+        &self,
+        agenda: &mut Agenda,
+        arrivals: &'a Arrivals,
+    ) -> (u32, &'a [(Time, Packet)]) {
+        let first = agenda.first;
+        let Some(run) = self.runs.get(first as usize) else {
+            return (first, &[]);
+        };
+        agenda.first = run.next;
+        // A run does not continue from one slice to the other.
+        let (front, back) = arrivals.as_slices();
+        let (from, to) = (first as usize, run.last as usize + 1);
+        let run = if from < front.len() {
+            &front[from..to]
+        } else {
+            &back[from - front.len()..to - front.len()]
+        };
+        (first, run)
     }
     /// Records that all events of flow `id` are handled, and that its timer fires at `due`.
     #[inline]
@@ -201,7 +228,7 @@ impl Inbox {
     }
     /// Ends the window: all its events are handled.
     pub fn clear(&mut self) {
-        self.next.clear();
+        self.runs.clear();
         self.busy.clear();
     }
 }

@@ -39,9 +39,9 @@ mod half;
 mod inbox;
 mod outbox;
 
-use crate::datapath::Datapath;
+use crate::datapath::{Datapath, ReceiverEnd, SenderEnd};
 use crate::flow::{RECEIVER, SENDER, TIMERS_PER_FLOW};
-use crate::packet::{Kind, Packet};
+use crate::packet::{Acks, Kind, Packet};
 use crate::prefetch::{load, prefetch};
 pub(crate) use half::{Half, Window, send_both};
 use inbox::{Arrivals, Inbox};
@@ -166,6 +166,7 @@ pub(crate) fn outbox(datapath: &mut Datapath, act: impl FnOnce(&mut Outbox)) {
 }
 
 /// Passes the packets in the outbox to the path at `port`.
+#[inline]
 fn send(datapath: &mut Datapath, port: Port) {
     if let Some((path, outbox)) = datapath.network.with_outbox() {
         outbox.drain(|at, burst| {
@@ -215,45 +216,13 @@ fn run_end<const PORT: Port>(
     while let Some(id) = inbox.busy(n) {
         n += 1;
         prefetch_flows::<PORT>(datapath, inbox, arrivals, n);
-        let (mut agenda, mut due) = inbox.agenda(id);
-        let mut arrival = arrivals.get(agenda.first as usize);
-        loop {
-            let next = if let Some((now, packet)) = arrival.filter(|(at, _)| *at <= due) {
-                let place = if numbered {
-                    packet.place()
-                } else {
-                    agenda.first
-                };
-                inbox.take_arrival(&mut agenda);
-                arrival = arrivals.get(agenda.first as usize);
-                if let Some(next) = arrival {
-                    prefetch(next);
-                    if PORT == NEAR {
-                        prefetch_ack(datapath, &next.1);
-                    }
-                }
-                outbox(datapath, |outbox| outbox.caused_by_arrival(place));
-                if PORT == FAR {
-                    datapath.received(*now, packet)
-                } else {
-                    datapath.acknowledged(*now, packet)
-                }
-            } else if due < timers {
-                let which = if PORT == FAR { RECEIVER } else { SENDER };
-                outbox(datapath, |outbox| {
-                    outbox.caused_by_timer(id * TIMERS_PER_FLOW + which)
-                });
-                if PORT == FAR {
-                    datapath.wake_receiver(due, id)
-                } else {
-                    datapath.wake_sender(due, id)
-                }
-            } else {
-                break;
-            };
-            due = next.unwrap_or(Time::MAX);
-            datapath.events += 1;
-        }
+        let (due, events) = if PORT == FAR {
+            let end = datapath.receiver(id);
+            run_flow(end, inbox, id, arrivals, timers, numbered)
+        } else {
+            run_flow(datapath.sender(id), inbox, id, arrivals, timers, numbered)
+        };
+        datapath.events += events;
         inbox.done(id, due);
     }
     let n = inbox.arrived();
@@ -261,10 +230,104 @@ fn run_end<const PORT: Port>(
     n
 }
 
+/// Handles the events of one end of flow `id` in a window. Returns the time of its next timer, and
+/// the number of events.
+#[inline(always)]
+fn run_flow<E: End>(
+    mut end: E,
+    inbox: &Inbox,
+    id: u32,
+    arrivals: &Arrivals,
+    timers: Time,
+    numbered: bool,
+) -> (Time, u64) {
+    let (mut agenda, mut due) = inbox.agenda(id);
+    let (mut place, mut run) = inbox.take_run(&mut agenda, arrivals);
+    let mut events = 0;
+    loop {
+        match run {
+            [(now, packet), rest @ ..] if *now <= due => {
+                let of_packet = if numbered { packet.place() } else { place };
+                let after = || arrivals.get(agenda.first as usize);
+                if let Some(next) = rest.first().or_else(after) {
+                    prefetch(next);
+                    end.prefetch(&next.1);
+                }
+                if let Some(outbox) = end.outbox() {
+                    outbox.caused_by_arrival(of_packet);
+                }
+                due = end.arrived(*now, packet);
+                (place, run) = (place + 1, rest);
+                if run.is_empty() {
+                    (place, run) = inbox.take_run(&mut agenda, arrivals);
+                }
+            }
+            _ if due < timers => {
+                if let Some(outbox) = end.outbox() {
+                    outbox.caused_by_timer(id * TIMERS_PER_FLOW + E::TIMER);
+                }
+                due = end.woken(due);
+            }
+            _ => return (due, events),
+        }
+        events += 1;
+    }
+}
+
+/// One end of a flow.
+trait End {
+    /// The timer of this end, among those of a flow.
+    const TIMER: u32;
+    /// The packets that both ends of the flow send.
+    fn outbox(&mut self) -> Option<&mut Outbox>;
+    /// Prefetches the content of a packet that arrives next.
+    fn prefetch(&self, packet: &Packet);
+    /// Handles the arrival of a packet. Returns the time of the timer; [`Time::MAX`] for none.
+    fn arrived(&mut self, now: Time, packet: &Packet) -> Time;
+    /// Handles the timer. Returns its next time; [`Time::MAX`] for none.
+    fn woken(&mut self, now: Time) -> Time;
+}
+
+impl End for ReceiverEnd<'_> {
+    const TIMER: u32 = RECEIVER;
+    #[inline(always)]
+    fn outbox(&mut self) -> Option<&mut Outbox> {
+        self.network().outbox.as_deref_mut()
+    }
+    #[inline(always)]
+    fn prefetch(&self, _packet: &Packet) {}
+    #[inline(always)]
+    fn arrived(&mut self, now: Time, packet: &Packet) -> Time {
+        self.received(now, packet).or_max()
+    }
+    fn woken(&mut self, now: Time) -> Time {
+        ReceiverEnd::woken(self, now).unwrap_or(Time::MAX)
+    }
+}
+
+impl End for SenderEnd<'_> {
+    const TIMER: u32 = SENDER;
+    #[inline(always)]
+    fn outbox(&mut self) -> Option<&mut Outbox> {
+        self.network().outbox.as_deref_mut()
+    }
+    #[inline(always)]
+    fn prefetch(&self, packet: &Packet) {
+        prefetch_ack(&self.packets().acks, packet);
+    }
+    #[inline(always)]
+    fn arrived(&mut self, now: Time, packet: &Packet) -> Time {
+        self.acknowledged(now, packet).unwrap_or(Time::MAX)
+    }
+    fn woken(&mut self, now: Time) -> Time {
+        SenderEnd::woken(self, now).unwrap_or(Time::MAX)
+    }
+}
+
 /// Prefetches the content of an ACK, unless the packet contains it.
 #[inline]
-fn prefetch_ack(datapath: &Datapath, packet: &Packet) {
-    if let Some(ack) = datapath.observer.packets.acks.look(packet) {
+fn prefetch_ack(acks: &Acks, packet: &Packet) {
+    if let Some(ack) = acks.look(packet) {
         prefetch(ack);
     }
 }
@@ -343,7 +406,7 @@ fn prefetch_flows<const PORT: Port>(
     }
     let acks = &datapath.observer.packets.acks;
     if let Some((_, packet)) = inbox.first_of(n + 1, arrivals) {
-        prefetch_ack(datapath, packet);
+        prefetch_ack(acks, packet);
     }
     if let Some(next) = flow(n) {
         let ack = inbox.first_of(n, arrivals);

@@ -46,8 +46,10 @@ const LEAST_CAPACITY: usize = 256;
 const CROWDED: u32 = 32;
 
 impl Burst {
-    fn new(after: Span, place: u32, first: usize) -> Burst {
-        Burst(u128::from(after.as_ns() << 32 | u64::from(place)) << 64 | (first as u128) << 32 | 1)
+    fn new(after: Span, place: u32, first: usize, packets: usize) -> Burst {
+        let order = after.as_ns() << 32 | u64::from(place);
+        let position = (first as u64) << 32 | packets as u64;
+        Burst(u128::from(order) << 64 | u128::from(position))
     }
     /// Time and place, by which bursts of several outboxes are sorted.
     fn order(self) -> u64 {
@@ -88,16 +90,28 @@ impl Outbox {
     /// Adds a packet that is sent at `now`.
     #[inline]
     pub fn push(&mut self, now: Time, packet: Packet) {
+        self.add(now, self.packets.len(), 1);
+        self.packets.push(packet);
+    }
+    /// Adds the segments of a super-packet of data that is sent at `now`.
+    #[inline]
+    pub fn push_segments(&mut self, now: Time, whole: Packet) {
+        let first = self.packets.len();
+        whole.divide(|segment| self.packets.push(segment));
+        self.add(now, first, self.packets.len() - first);
+    }
+    /// Adds the `n` packets from the index `first` on to those of the present event.
+    #[inline(always)]
+    fn add(&mut self, now: Time, first: usize, n: usize) {
         match self.bursts.last_mut() {
-            Some(burst) if self.sent => burst.0 += 1,
+            Some(burst) if self.sent => burst.0 += n as u128,
             _ => {
                 debug_assert!(now >= self.began);
-                let burst = Burst::new(now.since(self.began), self.place, self.packets.len());
-                self.bursts.push(burst);
+                let after = now.since(self.began);
+                self.bursts.push(Burst::new(after, self.place, first, n));
                 self.sent = true;
             }
         }
-        self.packets.push(packet);
     }
     /// Removes all packets, and calls `push` with those of each event, in the order of time.
     #[inline]

@@ -390,6 +390,14 @@ impl Packet {
         self.flags = self.flags & !CWR | JOINED;
         Some(first)
     }
+    /// Calls `act` with each segment of this data, which may be a super-packet.
+    #[inline(always)]
+    pub fn divide(mut self, mut act: impl FnMut(Packet)) {
+        while let Some(first) = self.first_segment() {
+            act(first);
+        }
+        act(self);
+    }
     /// The size of any data.
     #[inline(never)]
     fn size_of_data(&self) -> Bytes {

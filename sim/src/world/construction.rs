@@ -8,6 +8,7 @@ use crate::device::Devices;
 use crate::error::SimError;
 use crate::flow::{
     Driver, Flow, Flows, MEASURE, NOT_MEASURED, RESTART, START, STOP, TIMERS_PER_FLOW, shared,
+    with_tso,
 };
 use crate::lookahead::{Half, Lookahead};
 use crate::network::SimNetwork;
@@ -158,7 +159,7 @@ fn flow(
         &spec.cc.params
     };
     let sender = Sender::new(
-        shared(configs, own.under(kind.signals(), spec.ecn)),
+        shared(configs, with_tso(own.under(kind.signals(), spec.ecn))),
         (kind.make)(params, &cc_host),
         spec.size,
     );

@@ -276,11 +276,11 @@ pub(super) fn fire(
     };
     let due = match timer {
         SENDER => {
-            let due = datapath.wake_sender(now, id);
+            let due = datapath.sender(id).woken(now);
             return datapath.timers.set(number, due);
         }
         RECEIVER => {
-            let due = datapath.wake_receiver(now, id);
+            let due = datapath.receiver(id).woken(now);
             return datapath.timers.set(number, due);
         }
         START => {

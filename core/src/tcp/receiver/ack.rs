@@ -165,6 +165,22 @@ impl Acks {
         self.dialogue |= tick.saturating_sub(self.last_data) < u64::from(self.ato);
     }
 
+    /// Returns whether data that arrives in order at `tick` shortens the delay of ACKs, or leaves
+    /// it at its minimum.
+    #[inline(always)]
+    pub fn expects(&self, tick: u64) -> bool {
+        let gap = tick.saturating_sub(self.last_data);
+        self.ato != 0 && gap <= u64::from(self.ato_min / 2)
+    }
+    /// As [`data_arrived`](Self::data_arrived) with full segments, if [`expects`](Self::expects)
+    /// returns true.
+    #[inline(always)]
+    pub fn expected_arrived(&mut self, tick: u64, pushed: bool) {
+        self.scheduled = true;
+        self.pushed |= pushed;
+        self.ato = self.ato / 2 + self.ato_min / 2;
+        self.last_data = tick;
+    }
     /// Handles data that arrived in order: the delay follows the gap since the last data. `quick`
     /// and `rto` are functions, because they are seldom needed.
     #[inline]
@@ -250,10 +266,10 @@ impl Acks {
         self.rules.compressed_ack_stamp
     }
 
-    /// Sets the delayed-ACK timer. Returns whether the timer would fire so soon that the ACK should
-    /// leave now.
+    /// Sets the delayed-ACK timer at `tick`. Returns whether the timer would fire so soon that the
+    /// ACK should leave now.
     #[inline(always)]
-    pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
+    pub fn delay(&mut self, tick: u64, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
             let mut most = if self.pushed || self.dialogue {
@@ -267,7 +283,6 @@ impl Acks {
             ato = ato.min(most);
         }
         ato = ato.min(self.delay_max).min(self.delay_most);
-        let tick = ticks.at(now);
         let mut expires = tick + u64::from(ato);
         let (earlier, fires) = self.delayed;
         if self.delayed_owed && !fires.is_none() {
@@ -391,7 +406,7 @@ mod tests {
         assert!(acks.at_once(false), "too late for an answer");
         acks.own_data(99 + u64::from(acks.ato));
         assert!(!acks.at_once(false) && !acks.once_read() && acks.at_once(true));
-        acks.delay(Time::ZERO + Span::ms(100), Jiffies::new(1000), 30_000);
+        acks.delay(100, Jiffies::new(1000), 30_000);
         assert_eq!(
             acks.timer_fired(Time::ZERO + Span::ms(200), 200),
             Some(Due::Delayed)

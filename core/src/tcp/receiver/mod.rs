@@ -3,6 +3,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `expected` | the path of the next full segment |
 //! | `ack` | ACK timing: every second segment, quick ACKs, delayed ACKs, compressed ACKs |
 //! | `sack` | out-of-order data, and the SACK blocks that report it |
 //! | `window` | auto-tuning of the buffer, and the advertised window |
@@ -10,6 +11,7 @@
 
 mod ack;
 mod ecn;
+mod expected;
 mod sack;
 mod window;
 
@@ -218,6 +220,17 @@ impl Receiver {
     /// Handles an arriving segment. It is inlined, so that the segment need not be in memory.
     #[inline(always)]
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
+        let tick = self.ticks.at(now);
+        if self.expects(now, tick, seg) {
+            self.on_expected_segment(now, tick, seg, wire);
+        } else {
+            self.on_any_segment(now, seg, wire);
+        }
+    }
+
+    /// Handles any segment.
+    #[inline(never)]
+    fn on_any_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         self.clock = now;
         if seg.syn || self.phase != Phase::Established {
             let fields = Segment {
@@ -379,8 +392,9 @@ impl Receiver {
             None => window::truesize(seg.len),
         };
         let mut queued = segments + self.holes.truesize;
+        let tick = self.ticks.at(now);
         self.acks.data_arrived(
-            self.ticks.at(now),
+            tick,
             seg.psh,
             seg.len < self.window.segment(),
             || self.window.quick_acks(ack::MAX_QUICK),
@@ -397,12 +411,25 @@ impl Receiver {
         if !self.holes.is_empty() {
             queued = self.fill_hole(now, queued);
         }
+        self.acknowledge(now, tick, queued, wire);
+    }
+
+    /// Sends an ACK of data that has arrived in order, if one is due, or sets its timer. `queued`:
+    /// kernel memory of data that is out of order or unread.
+    #[inline(always)]
+    fn acknowledge(
+        &mut self,
+        now: Time,
+        tick: u64,
+        queued: u64,
+        wire: &mut impl FnMut(AckSegment),
+    ) {
         self.window.queued = queued;
         // Before the application has read, two segments cause an ACK only if it would not shrink
         // the window.
         let many = self.nxt - self.acks.acked > u64::from(self.window.segment())
             && self.window.holds(&mut self.acks.quick);
-        self.check_ack(now, many, wire);
+        self.check_ack(now, tick, many, wire);
         // The application reads everything.
         self.window.queued = self.holes.truesize;
         let due = self.acks.scheduled
@@ -522,19 +549,19 @@ impl Receiver {
             self.window.holds_back(end - self.nxt);
         }
         let many = self.nxt - self.acks.acked > u64::from(self.window.segment());
-        self.check_ack(now, many, wire);
+        self.check_ack(now, self.ticks.at(now), many, wire);
     }
 
-    /// Sends the pending ACK, or sets its timer. `many`: more data than one full segment is
-    /// unacknowledged.
+    /// Sends the pending ACK, or sets its timer. `tick`: the tick of `now`. `many`: more data than
+    /// one full segment is unacknowledged.
     #[inline(always)]
-    fn check_ack(&mut self, now: Time, many: bool, wire: &mut impl FnMut(AckSegment)) {
+    fn check_ack(&mut self, now: Time, tick: u64, many: bool, wire: &mut impl FnMut(AckSegment)) {
         if !self.acks.scheduled {
             return;
         }
         let leaves = self.acks.at_once(many)
             || if self.holes.is_empty() {
-                self.acks.delay(now, self.ticks, self.rtt_us)
+                self.acks.delay(tick, self.ticks, self.rtt_us)
             } else {
                 !self.sack || self.acks.compress(now, self.nxt, self.least_rtt_us())
             };
@@ -595,7 +622,13 @@ impl Receiver {
     /// Returns when `on_timer` must be called.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        MaybeTime::at(self.syn_ack_timer.or_max().min(self.acks.next_wakeup())).get()
+        self.due().get()
+    }
+
+    /// As [`next_wakeup`](Self::next_wakeup).
+    #[inline]
+    pub fn due(&self) -> MaybeTime {
+        MaybeTime::at(self.syn_ack_timer.or_max().min(self.acks.next_wakeup()))
     }
 
     fn send_syn_ack(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
@@ -614,11 +647,22 @@ impl Receiver {
         self.acks.sent(self.nxt);
     }
 
+    /// The timestamp of a segment from this end that leaves at `now`.
+    #[inline]
+    fn stamp(&self, now: Time) -> u32 {
+        if self.stamps {
+            super::sender::stamp(now)
+        } else {
+            0
+        }
+    }
+
     /// Calls `wire`. No other function does, so that the compiler can inline it here.
     #[inline(never)]
     fn emit(&mut self, reply: Reply, wire: &mut impl FnMut(AckSegment)) {
         wire(match reply {
             Reply::SynAck(now) => self.syn_ack(now),
+            Reply::Ack(nxt, _) if self.is_plain() => self.plain_ack(nxt),
             Reply::Ack(nxt, echo) => self.ack(nxt, echo),
         });
     }
@@ -629,11 +673,7 @@ impl Receiver {
         AckSegment {
             syn: true,
             window: self.window.offered(),
-            tsval: if self.stamps {
-                super::sender::stamp(now)
-            } else {
-                0
-            },
+            tsval: self.stamp(now),
             tsecr: self.ts_recent,
             ece: self.marks.on(),
             marks: AckMarks::new(self.marks.answer(), self.marks.handshake())
@@ -643,12 +683,39 @@ impl Receiver {
         }
     }
 
+    /// Returns whether an ACK has no SACK blocks, marks or feedback now.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.holes.is_empty()
+            && self.dsack == NO_DSACK
+            && !self.marks.on()
+            && self.feedback == Feedback::default()
+    }
+
+    /// As [`ack`](Self::ack), if [`is_plain`](Self::is_plain) returns true.
+    #[inline(always)]
+    fn plain_ack(&mut self, ack: u64) -> AckSegment {
+        AckSegment {
+            ack,
+            window: self.offer(),
+            tsval: self.stamp(self.clock),
+            tsecr: self.ts_recent,
+            marks: AckMarks::default().with_timestamps(self.stamps),
+            ..AckSegment::default()
+        }
+    }
+
+    /// The window of an ACK that leaves now.
+    #[inline(always)]
+    fn offer(&mut self) -> u64 {
+        self.window
+            .offer(self.acks.acked, self.nxt, &mut self.acks.quick)
+    }
+
     /// Builds an ACK with the acknowledgement number `ack`.
     #[inline(always)]
     fn ack(&mut self, ack: u64, ece: bool) -> AckSegment {
-        let window = self
-            .window
-            .offer(self.acks.acked, self.nxt, &mut self.acks.quick);
+        let window = self.offer();
         let mut sacks = [Range::default(); MAX_SACKS];
         let mut n = 0;
         if self.sack {
@@ -663,11 +730,7 @@ impl Receiver {
         AckSegment {
             ack,
             window,
-            tsval: if self.stamps {
-                super::sender::stamp(self.clock)
-            } else {
-                0
-            },
+            tsval: self.stamp(self.clock),
             tsecr: self.ts_recent,
             n_sacks,
             sacks,

@@ -90,6 +90,9 @@ pub(super) struct Window {
     clamp: u64,
     /// The window that growth has reached, if memory permits, in bytes (`rcv_ssthresh`).
     threshold: u64,
+    /// While at least this much memory is in use, `threshold` cannot grow. This is a bound from
+    /// former results.
+    full_from: u64,
     /// The window of the last ACK, counted from its acknowledgement number.
     window: u64,
     scale: u8,
@@ -128,6 +131,7 @@ impl Window {
             clamp: (buffer * u64::from(SHARE_DEFAULT)) >> SHARE_BITS,
             // One segment of the buffer's share stays in reserve.
             threshold: ((buffer * u64::from(SHARE_DEFAULT)) >> SHARE_BITS).saturating_sub(mss),
+            full_from: u64::MAX,
             window: first,
             scale: space.ilog2().saturating_sub(15).min(MAX_SCALE) as u8,
             segment: MSS_GUESS.min(cfg.announced()),
@@ -175,6 +179,7 @@ impl Window {
             if self.rules.receive_window_share {
                 self.share = ((u64::from(len) << SHARE_BITS) / truesize(len)).max(1) as u16;
                 self.clamp = self.share_of(self.buffer);
+                self.full_from = u64::MAX;
             }
         }
     }
@@ -182,12 +187,13 @@ impl Window {
     /// another. Returns whether the window opened.
     #[inline]
     pub fn grow(&mut self, len: u32, queued: u64, merges: bool) -> bool {
-        if len < GROW_LEAST {
+        if len < GROW_LEAST || queued >= self.full_from {
             return false;
         }
         let free = self.share_of(self.buffer.saturating_sub(queued));
         let room = self.clamp.min(free).saturating_sub(self.threshold);
         if room == 0 {
+            self.full_from = queued;
             return false;
         }
         // A packet whose memory exceeds its payload's share of the window opens less, until both
@@ -220,6 +226,7 @@ impl Window {
     pub fn admits(&mut self, queued: u64) -> bool {
         if queued > self.buffer {
             self.buffer = queued.min(self.buffer_max);
+            self.full_from = u64::MAX;
         }
         queued <= self.buffer
     }
@@ -322,10 +329,23 @@ impl Window {
     /// out-of-order data reaches to `end`. Once per round trip the buffer is resized.
     #[inline]
     pub fn read(&mut self, now: Time, read: u64, nxt: u64, end: impl FnOnce() -> u64) {
-        let passed = now.as_us().saturating_sub(self.round_us);
-        if self.rtt8_us > 0 && passed >= self.rtt8_us >> 3 {
+        if self.ends_round(now) {
             self.end_round(now, read, nxt, end());
         }
+    }
+    /// Returns whether a read at `now` ends a round.
+    #[inline(always)]
+    pub fn ends_round(&self, now: Time) -> bool {
+        // In whole microseconds, without a division.
+        let end_us = self.round_us + (self.rtt8_us >> 3);
+        self.rtt8_us > 0 && now.as_ns() >= end_us * 1000
+    }
+    /// Returns whether a segment of `len` bytes up to `nxt` changes neither the assumed segment
+    /// size nor the window, if no other data is unread, and ends no measurement of the round trip.
+    #[inline(always)]
+    pub fn expects(&self, len: u32, nxt: u64) -> bool {
+        let (until, since) = self.by_window;
+        len == self.segment && truesize(len) >= self.full_from && nxt < until && !since.is_none()
     }
     #[inline(never)]
     fn end_round(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
@@ -380,6 +400,7 @@ impl Window {
         if buffer > self.buffer {
             self.buffer = buffer;
             self.clamp = self.share_of(self.buffer);
+            self.full_from = u64::MAX;
         }
         self.round_bytes = bytes;
     }

@@ -33,6 +33,7 @@ pub(super) struct Chrono {
 }
 
 impl Chrono {
+    #[inline(never)]
     fn set(&mut self, tick: u64, state: Limit) {
         let tick = tick as u32;
         if self.state > Limit::Idle {
@@ -51,6 +52,7 @@ impl Sender {
         }
     }
     /// Leaves a state.
+    #[inline(always)]
     pub(super) fn limit_ends(&mut self, now: Time, limit: Limit) {
         let state = if self.send_buffer.is_empty() && self.board.packets_out() == 0 {
             Limit::Idle

@@ -717,7 +717,7 @@ impl Sender {
             if ev.may_grow && !self.needs.owns_recovery {
                 // As in Linux (`tcp_cong_avoid`), such an ACK is use of the window, even if the
                 // window cannot grow.
-                self.cwnd_stamp = self.ticks.at(now);
+                self.cwnd_stamp = now;
             }
         }
         self.cc.on_ack(&mut self.w, &ev);

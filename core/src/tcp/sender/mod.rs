@@ -181,7 +181,7 @@ pub struct Sender {
     max_packets_out: u32,
     cwnd_usage_seq: u64,
     cwnd_used: u32,
-    cwnd_stamp: u64,
+    cwnd_stamp: Time,
     /// Time of the last data, for TSO deferral.
     last_sent: MaybeTime,
     /// End of the last segment that was not full.
@@ -256,7 +256,7 @@ impl Sender {
             max_packets_out: 0,
             cwnd_usage_seq: 0,
             cwnd_used: 0,
-            cwnd_stamp: 0,
+            cwnd_stamp: Time::ZERO,
             last_sent: MaybeTime::NONE,
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
@@ -590,7 +590,7 @@ impl Sender {
         });
         self.send_buffer
             .expand(&self.cfg, self.needs.send_buffer_windows, self.w.cwnd);
-        self.cwnd_stamp = self.ticks.at(now);
+        self.cwnd_stamp = now;
         self.delivered.packets = 1;
         self.update_pacing();
         let mut ev = Start::at(now);

@@ -60,25 +60,17 @@ pub(super) enum Hold {
 }
 
 /// The size limit of [`emit`] for super-packets that are not split.
-pub(super) const WHOLE: u64 = u64::MAX;
+pub(super) const WHOLE: u32 = u32::MAX;
 
 /// Calls `wire` with a segment, or one by one with its parts of up to `full` bytes. Only this
 /// function calls `wire`, so that the compiler can inline that function.
 #[inline(never)]
-pub(super) fn emit<R>(mut segment: Segment, full: u64, wire: &mut impl FnMut(Segment) -> R) -> R {
-    let (mut left, psh) = (u64::from(segment.len), segment.psh);
+pub(super) fn emit<R>(mut rest: Segment, full: u32, wire: &mut impl FnMut(Segment) -> R) -> R {
     loop {
-        let len = left.min(full);
-        left -= len;
-        segment.len = len as u32;
-        segment.psh = psh && left == 0;
-        let fate = wire(segment);
-        if left == 0 {
+        let fate = wire(rest.take_part(full));
+        if rest.len == 0 {
             return fate;
         }
-        segment.seq += len;
-        segment.joined = true;
-        segment.cwr = false;
     }
 }
 
@@ -347,7 +339,7 @@ impl Sender {
         sent as u32
     }
 
-    /// Sends the segments of a super-packet of `bytes` one by one.
+    /// Sends a super-packet of `bytes`: its segments one by one, unless the driver divides it.
     fn let_out<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -360,7 +352,12 @@ impl Sender {
         let psh = bytes > self.full() || ends_write;
         let mut segment = self.data(now, self.board.nxt(), bytes as u32, psh);
         self.ecn.mark_data(&mut segment);
-        emit(segment, self.full(), wire);
+        let full = if self.cfg.tso && !self.needs.needs_feedback {
+            WHOLE
+        } else {
+            self.board.options.payload()
+        };
+        emit(segment, full, wire);
     }
 
     /// Begins a super-packet; returns its departure time, µs.
@@ -561,17 +558,17 @@ impl Sender {
             self.max_packets_out = out;
             self.cwnd_usage_seq = self.board.nxt();
         }
-        let tick = self.ticks.at(now);
         if self.window_is_limit() {
             self.cwnd_used = 0;
-            self.cwnd_stamp = tick;
+            self.cwnd_stamp = now;
             return;
         }
         if self.send_buffer.is_empty() && self.send_buffer.blocked {
             self.limit_begins(now, Limit::SendBuffer);
         }
         self.cwnd_used = self.cwnd_used.max(out);
-        let unused = tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks;
+        let since = self.ticks.at(self.cwnd_stamp);
+        let unused = self.ticks.at(now).saturating_sub(since) >= self.rto_ticks;
         if unused && self.cfg.slow_start_after_idle && !self.needs.owns_recovery {
             if self.state == State::Open && !self.send_buffer.blocked {
                 // For a whole timeout, the window was not used up and no data were acknowledged:
@@ -583,7 +580,7 @@ impl Sender {
                 }
                 self.cwnd_used = 0;
             }
-            self.cwnd_stamp = tick;
+            self.cwnd_stamp = now;
         }
     }
 

@@ -75,6 +75,7 @@ pub(super) struct SendBuffer {
 }
 
 /// `TCP_NOTSENT_LOWAT`: the application writes while less than this is unsent, in bytes.
+#[inline]
 fn low_water(cfg: &Config) -> u64 {
     cfg.notsent_lowat.get().max(1)
 }
@@ -213,7 +214,7 @@ impl Sender {
             let windows = self.needs.send_buffer_windows;
             self.send_buffer
                 .expand(&self.cfg, windows, self.w.cwnd.max(self.reordering + 1));
-            self.cwnd_stamp = self.ticks.at(now);
+            self.cwnd_stamp = now;
         }
         if self.send_buffer.wakes(&self.cfg, &self.board) {
             self.send_buffer.blocked = false;
@@ -244,7 +245,7 @@ impl Sender {
         let least = self.cfg.iw.min(self.w.cwnd);
         let halvings = (idle - 1) / self.rto_ticks.max(1);
         self.w.cwnd = (self.w.cwnd >> halvings.min(31)).max(least);
-        self.cwnd_stamp = tick;
+        self.cwnd_stamp = now;
         self.cwnd_used = 0;
     }
 

@@ -79,7 +79,7 @@ impl Sender {
     }
 
     /// Ticks until the next departure, from which timers count.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pacing_delay(&self, now: Time) -> u64 {
         match self.pacer.delay(now).as_ns() {
             0 => 0,
@@ -130,19 +130,16 @@ impl Sender {
         } else {
             self.ticks.to_us(self.rto_ticks)
         };
-        let rto_us = if advancing {
-            self.ticks.to_us(self.rto_ticks) as i64
+        let ticks = if advancing {
+            self.ticks.from_us(us).min(self.rto_ticks)
         } else {
-            self.rto_delta_us(now)
+            let rto_us = self.rto_delta_us(now);
+            if rto_us > 0 {
+                us = us.min(rto_us as u64);
+            }
+            self.ticks.from_us(us)
         };
-        if rto_us > 0 {
-            us = us.min(rto_us as u64);
-        }
-        self.arm(
-            now,
-            TimerKind::Probe,
-            self.ticks.from_us(us) + self.pacing_delay(now),
-        );
+        self.arm(now, TimerKind::Probe, ticks + self.pacing_delay(now));
         true
     }
 
@@ -322,7 +319,7 @@ impl Sender {
         }
         self.w.cwnd = self.board.in_flight() + 1;
         self.w.cwnd_cnt = 0;
-        self.cwnd_stamp = self.ticks.at(now);
+        self.cwnd_stamp = now;
         if matches!(self.state, State::Open | State::Disorder)
             && self.board.sacked_out() >= self.reordering
         {
