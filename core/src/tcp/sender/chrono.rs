@@ -51,7 +51,14 @@ impl Sender {
         }
     }
     /// Leaves a state.
+    #[inline]
     pub(super) fn limit_ends(&mut self, now: Time, limit: Limit) {
+        if limit == self.chrono.state || self.board.packets_out() == 0 {
+            self.end_limit(now, limit);
+        }
+    }
+    #[inline(never)]
+    fn end_limit(&mut self, now: Time, limit: Limit) {
         let state = if self.send_buffer.is_empty() && self.board.packets_out() == 0 {
             Limit::Idle
         } else if limit == self.chrono.state {

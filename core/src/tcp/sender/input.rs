@@ -171,9 +171,11 @@ impl Sender {
         let us = self.since(now, newest.sent_us);
         self.add_rtt(now, self.since(now, first_us), us);
         let rtt = Some(us);
-        let mut ev = self.sample(now, ack, rtt, Some(prior), shown);
-        (ev.acked, ev.plain) = (acked, plain);
-        self.cc.on_sample(&mut self.w, &ev);
+        if self.needs.needs_samples {
+            let mut ev = self.sample(now, ack, rtt, Some(prior), shown);
+            (ev.acked, ev.plain) = (acked, plain);
+            self.cc.on_sample(&mut self.w, &ev);
+        }
         let timer_due = self.probe_follows();
         if !timer_due {
             self.set_timer(now);
@@ -347,9 +349,11 @@ impl Sender {
         let mut rtt = None;
         if !nothing_out {
             rtt = self.take_rtt(now, &mut news, &times);
-            let mut ev = self.sample(now, ack, rtt, prior, (shown, shown_ce));
-            (ev.acked, ev.ece, ev.plain) = (acked, news.ece, plain);
-            self.cc.on_sample(&mut self.w, &ev);
+            if self.needs.needs_samples {
+                let mut ev = self.sample(now, ack, rtt, prior, (shown, shown_ce));
+                (ev.acked, ev.ece, ev.plain) = (acked, news.ece, plain);
+                self.cc.on_sample(&mut self.w, &ev);
+            }
         }
         if let Some(probe) = self.probe {
             self.on_probe_acked(now, ack.ack, probe, &news);
@@ -374,6 +378,7 @@ impl Sender {
         self.finish_ack(now, &news, &before, newest, rtt, acked);
         match repair {
             Repair::None => {}
+            Repair::Lost if self.pacer.waits(now) => {}
             Repair::Lost => self.retransmit_lost(now, wire),
             Repair::New => {
                 self.push(now, wire);
@@ -405,9 +410,10 @@ impl Sender {
                 continue;
             }
             sacked[n] = *block;
-            n += 1;
             // Most of an ACK's blocks repeat those of the ACK before: no lookup is needed for them.
-            if let Some(from) = self.first_unknown(*block) {
+            let unknown = self.first_unknown(*block, n);
+            n += 1;
+            if let Some(from) = unknown {
                 new[n_new] = (from, *block);
                 n_new += 1;
             }
@@ -440,9 +446,15 @@ impl Sender {
         }
     }
 
-    /// The number of the first segment of `block` that the ACK before did not SACK.
+    /// The number of the first segment of `block` that the ACK before did not SACK. `place` is the
+    /// index of the block in this ACK.
     #[inline]
-    fn first_unknown(&self, block: Range) -> Option<u64> {
+    fn first_unknown(&self, block: Range, place: usize) -> Option<u64> {
+        // The block is often the same as before, and at the same place.
+        let same = self.sacked[place];
+        if same.start <= block.start && block.end <= same.end {
+            return None;
+        }
         let mut end = 0;
         for known in &self.sacked {
             if known.start <= block.start && block.start < known.end {
@@ -547,6 +559,7 @@ impl Sender {
                 self.rack
                     .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
             }
+            news.retrans_acked |= self.board.pop_sacked(ack) & EVER_RETRANS != 0;
             if !self.board.acknowledges_first(ack) {
                 break;
             }
