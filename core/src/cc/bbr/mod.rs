@@ -416,10 +416,7 @@ impl CongestionControl for Bbr {
         visit("pacing_gain", f64::from(self.pacing_gain) / UNIT as f64);
         visit("cwnd_gain", f64::from(self.cwnd_gain) / UNIT as f64);
         visit("extra_acked", f64::from(self.aggregation.extra()));
-        visit(
-            "policed",
-            f64::from(u8::from(self.policer.rate().is_some())),
-        );
+        visit("policed", f64::from(u8::from(self.policer.is_used())));
     }
 
     fn mode(&self) -> Option<&'static str> {

@@ -48,9 +48,10 @@ fn ms_of(totals: &Totals) -> u32 {
 }
 
 impl Policer {
-    /// The policed rate, while it is used as the bandwidth.
-    pub fn rate(&self) -> Option<Bw> {
-        self.used.then_some(self.bw)
+    /// Returns whether the policed rate is used as the bandwidth.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.used
     }
     /// The policed rate if it is used, otherwise `bw`. The code has no branch, because flows differ
     /// in this and the processor cannot predict it.

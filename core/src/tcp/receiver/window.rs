@@ -60,21 +60,21 @@ const MAX_SCALE: u32 = 14;
 pub(super) fn truesize(len: u32) -> u64 {
     u64::from(len) + OVERHEAD
 }
-// A function of its own, because the compiler would merge both divisions into one.
-#[inline(never)]
-fn divided(bytes: u64, mss: u32) -> u64 {
-    bytes.div_ceil(u64::from(mss))
-}
 /// Kernel memory of a run of out-of-order data: neighbours are merged, [`MERGED`] segments to a
 /// packet of `mss` bytes each.
 pub(super) fn truesize_of(run: Range, mss: u32) -> u64 {
     let bytes = run.end - run.start;
     // The usual divisor is a constant, which needs no division.
-    let segments = match mss {
-        MSS => bytes.div_ceil(u64::from(MSS)),
-        _ => divided(bytes, mss),
+    let packets = match mss {
+        MSS => bytes.div_ceil(MERGED * u64::from(MSS)),
+        _ => packets_of(bytes, mss),
     };
-    bytes + segments.div_ceil(MERGED) * OVERHEAD
+    bytes + packets * OVERHEAD
+}
+// A function of its own, because the compiler would merge both divisions into one.
+#[inline(never)]
+fn packets_of(bytes: u64, mss: u32) -> u64 {
+    bytes.div_ceil(MERGED * u64::from(mss))
 }
 
 rules_of_component! {

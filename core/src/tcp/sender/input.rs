@@ -410,10 +410,9 @@ impl Sender {
                 continue;
             }
             sacked[n] = *block;
-            // Most of an ACK's blocks repeat those of the ACK before: no lookup is needed for them.
-            let unknown = self.first_unknown(*block, n);
             n += 1;
-            if let Some(from) = unknown {
+            // Most of an ACK's blocks repeat those of the ACK before: no lookup is needed for them.
+            if let Some(from) = self.first_unknown(*block) {
                 new[n_new] = (from, *block);
                 n_new += 1;
             }
@@ -446,15 +445,9 @@ impl Sender {
         }
     }
 
-    /// The number of the first segment of `block` that the ACK before did not SACK. `place` is the
-    /// index of the block in this ACK.
+    /// The number of the first segment of `block` that the ACK before did not SACK.
     #[inline]
-    fn first_unknown(&self, block: Range, place: usize) -> Option<u64> {
-        // The block is often the same as before, and at the same place.
-        let same = self.sacked[place];
-        if same.start <= block.start && block.end <= same.end {
-            return None;
-        }
+    fn first_unknown(&self, block: Range) -> Option<u64> {
         let mut end = 0;
         for known in &self.sacked {
             if known.start <= block.start && block.start < known.end {
