@@ -382,8 +382,8 @@ impl Scoreboard {
     }
 
     /// Removes the first segments that lie wholly below `ack`, as far as they were SACKed and are
-    /// not in the order of transmission. The result equals that of calls of [`pop_acked`](Self::pop_acked). Returns the flags of these
-    /// segments.
+    /// not in the order of transmission. The result equals that of calls of
+    /// [`pop_acked`](Self::pop_acked). Returns the flags of these segments, 0 if there is none.
     #[inline]
     pub fn pop_sacked(&mut self, ack: u64) -> u16 {
         let (mut i, mut flags, mut una) = (self.head, 0, self.una);

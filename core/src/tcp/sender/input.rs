@@ -552,11 +552,14 @@ impl Sender {
                 self.rack
                     .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
             }
-            news.retrans_acked |= self.board.pop_sacked(ack) & EVER_RETRANS != 0;
             if !self.board.acknowledges_first(ack) {
                 break;
             }
-            self.clean_touched(now, ack, news, times, &mut reordered_from);
+            let sacked = self.board.pop_sacked(ack);
+            news.retrans_acked |= sacked & EVER_RETRANS != 0;
+            if sacked == 0 {
+                self.clean_touched(now, ack, news, times, &mut reordered_from);
+            }
         }
         let packets = (self.board.numbers().start - first) as u32;
         // A hole that was never retransmitted got filled although later data had been SACKed.
