@@ -3,49 +3,81 @@
 //! the second candidate. The size of the state is constant. The result is exact whenever a new best
 //! value arrives. Linux: `lib/win_minmax.c`.
 
-/// Tracks the best value of a window: the greatest if `MAX`, otherwise the least.
-#[derive(Clone, Debug)]
-pub struct Windowed<const MAX: bool> {
-    /// Times and values. Without a value, the time is `u64::MAX`, and every value is better.
-    best: [(u64, u64); 3],
+/// An integer in which a filter stores times and values.
+pub trait Stored: Copy + Ord + Into<u64> {
+    /// The least value.
+    const MIN: Self;
+    /// The greatest value.
+    const MAX: Self;
+    /// The value `v`, or the greatest value if `v` is greater.
+    fn of(v: u64) -> Self;
+}
+impl Stored for u32 {
+    const MIN: u32 = u32::MIN;
+    const MAX: u32 = u32::MAX;
+    #[inline]
+    fn of(v: u64) -> u32 {
+        v.min(u64::from(u32::MAX)) as u32
+    }
+}
+impl Stored for u64 {
+    const MIN: u64 = u64::MIN;
+    const MAX: u64 = u64::MAX;
+    #[inline]
+    fn of(v: u64) -> u64 {
+        v
+    }
 }
 
-impl<const MAX: bool> Default for Windowed<MAX> {
+/// Tracks the best value of a window: the greatest if `MAX`, otherwise the least. Times and values
+/// greater than those of `T` count as the greatest of `T`.
+#[derive(Clone, Debug)]
+pub struct Windowed<const MAX: bool, T> {
+    /// Times and values. Without a value, the time is the greatest, and every value is better.
+    best: [(T, T); 3],
+}
+
+impl<const MAX: bool, T: Stored> Default for Windowed<MAX, T> {
     fn default() -> Self {
-        let worst = if MAX { 0 } else { u64::MAX };
+        let worst = if MAX { T::MIN } else { T::MAX };
         Windowed {
-            best: [(u64::MAX, worst); 3],
+            best: [(T::MAX, worst); 3],
         }
     }
 }
 
 /// The least value of a window.
-pub type WindowedMin = Windowed<false>;
+pub type WindowedMin<T = u64> = Windowed<false, T>;
 /// The greatest value of a window.
-pub type WindowedMax = Windowed<true>;
+pub type WindowedMax<T = u64> = Windowed<true, T>;
 
-impl<const MAX: bool> Windowed<MAX> {
-    fn beats(v: u64, other: u64) -> bool {
+impl<const MAX: bool, T: Stored> Windowed<MAX, T> {
+    fn beats(v: T, other: T) -> bool {
         if MAX { v >= other } else { v <= other }
+    }
+    /// The time from `then` to `now`.
+    fn since(now: T, then: T) -> u64 {
+        now.into().saturating_sub(then.into())
     }
     /// Returns the best value in the window; `None` before the first update.
     pub fn get(&self) -> Option<u64> {
-        (self.best[0].0 != u64::MAX).then_some(self.best[0].1)
+        (self.best[0].0 != T::MAX).then_some(self.best[0].1.into())
     }
     /// Adds the value `v` at `now` and forgets candidates older than `window`. `now` and `window`
     /// may have any common unit; `now` must never decrease.
     #[inline(always)]
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
         // Most values change nothing: the candidates are ordered, so that the last is the worst.
-        let young = now.saturating_sub(self.best[0].0) <= window / 4;
+        let (v, now) = (T::of(v), T::of(now));
+        let young = Self::since(now, self.best[0].0) <= window / 4;
         if !young || Self::beats(v, self.best[2].1) {
             self.change(v, now, window);
         }
     }
     #[inline(never)]
-    fn change(&mut self, v: u64, now: u64, window: u64) {
+    fn change(&mut self, v: T, now: T, window: u64) {
         let s = (now, v);
-        if Self::beats(v, self.best[0].1) || now.saturating_sub(self.best[2].0) > window {
+        if Self::beats(v, self.best[0].1) || Self::since(now, self.best[2].0) > window {
             self.best = [s; 3];
             return;
         }
@@ -55,10 +87,10 @@ impl<const MAX: bool> Windowed<MAX> {
         } else if Self::beats(v, self.best[2].1) {
             self.best[2] = s;
         }
-        let age = now.saturating_sub(self.best[0].0);
+        let age = Self::since(now, self.best[0].0);
         if age > window {
             self.best = [self.best[1], self.best[2], s];
-            if now.saturating_sub(self.best[0].0) > window {
+            if Self::since(now, self.best[0].0) > window {
                 self.best = [self.best[1], self.best[2], s];
             }
         } else if self.best[1].0 == self.best[0].0 && age > window / 4 {
@@ -76,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_minimum_is_forgotten_after_its_window() {
-        let mut m = WindowedMin::default();
+        let mut m = WindowedMin::<u32>::default();
         m.update(10, 0, 100);
         for t in 1..=200 {
             m.update(20, t, 100);
@@ -86,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_maximum_falls_to_the_best_of_the_later_parts() {
-        let mut m = WindowedMax::default();
+        let mut m = WindowedMax::<u64>::default();
         m.update(50, 0, 10);
         m.update(30, 4, 10);
         m.update(20, 8, 10);

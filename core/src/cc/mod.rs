@@ -436,7 +436,8 @@ pub trait CongestionControl: Send + Sync {
     fn on_start(&mut self, _w: &mut Window, _ev: &Start) {}
     /// Called before data leaves while no other data is in flight.
     fn on_sent(&mut self, _w: &mut Window, _ev: &Sent) {}
-    /// Called for each ACK of data in flight with its measurements, before loss detection.
+    /// Called for each ACK of data in flight with its measurements, before loss detection, only if
+    /// [`needs_samples`](Self::needs_samples) returns true.
     fn on_sample(&mut self, _w: &mut Window, _ev: &Sample) {}
     /// Called for each ACK of data in flight, after loss detection. The window grows here.
     fn on_ack(&mut self, w: &mut Window, ev: &Ack);
@@ -473,6 +474,10 @@ pub trait CongestionControl: Send + Sync {
     /// Returns whether the congestion control requests pacing.
     fn needs_pacing(&self) -> bool {
         false
+    }
+    /// Returns whether [`on_sample`](Self::on_sample) is called.
+    fn needs_samples(&self) -> bool {
+        true
     }
     /// Returns whether the congestion control needs [`Ack::delivery`].
     fn needs_delivery(&self) -> bool {

@@ -33,7 +33,7 @@ pub struct Rtt {
     rttvar4: u64,
     /// The variance is renewed when this sequence number is acknowledged.
     round_end: u64,
-    min: WindowedMin,
+    min: WindowedMin<u32>,
     hz: u32,
     min_rto_us: u32,
     /// The latest sample, µs.

@@ -388,6 +388,32 @@ impl Scoreboard {
         Some(seg)
     }
 
+    /// Removes the first segments that lie wholly below `ack`, as far as they were SACKed and are
+    /// not in the order of transmission. The result equals that of calls of
+    /// [`pop_acked`](Self::pop_acked). Returns the flags of these segments, 0 if there is none.
+    #[inline]
+    pub fn pop_sacked(&mut self, ack: u64) -> u16 {
+        let (mut i, mut flags, mut una) = (self.head, 0, self.una);
+        let (mut buffers, mut retransmitted) = (0, 0);
+        while i < self.tail {
+            let seg = self.at(i);
+            if seg.flags & (SACKED | LOST | LINKED) != SACKED || seg.end() > ack {
+                break;
+            }
+            (flags, una) = (flags | seg.flags, seg.end());
+            retransmitted += u32::from(seg.is(RETRANS));
+            buffers += u64::from(!seg.is(GLUED));
+            i += 1;
+        }
+        self.sacked_out -= (i - self.head) as u32;
+        self.retrans_out -= retransmitted;
+        (self.head, self.una) = (i, una);
+        self.buffers -= buffers;
+        if self.head == self.tail {
+            self.lost.clear();
+        }
+        flags
+    }
     /// Removes the first segments that lie wholly below `ack`, as far as they were never SACKed,
     /// marked lost or retransmitted. The result equals that of calls of
     /// [`pop_acked`](Self::pop_acked), but only the segments at both ends of the run are read

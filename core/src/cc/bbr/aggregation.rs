@@ -11,9 +11,9 @@ use super::{Ack, Bbr, Delivery, Window};
 use crate::units::Time;
 
 /// Length of each of the two successive measurement windows, in round trips.
-const WINDOW_ROUNDS: u32 = 5;
+const WINDOW_ROUNDS: u8 = 5;
 /// Maximum number of packets that an epoch acknowledges.
-const MOST_ACKED: u64 = 1 << 20;
+const MOST_ACKED: u32 = 1 << 20;
 /// Maximum addition to the window: the packets that `bw` delivers in this time, in µs.
 const MOST_US: u64 = 100_000;
 
@@ -22,7 +22,7 @@ const MOST_US: u64 = 100_000;
 #[derive(Clone, Debug, Default)]
 pub(in crate::cc) struct Epoch {
     since: Time,
-    acked: u64,
+    acked: u32,
 }
 
 impl Epoch {
@@ -36,12 +36,12 @@ impl Epoch {
     pub fn take(&mut self, at: Time, delivered: u32, bw: Bw) -> u64 {
         let us = at.as_us().saturating_sub(self.since.as_us());
         let mut expected = bw.packets_in(us);
-        if self.acked <= expected || self.acked + u64::from(delivered) >= MOST_ACKED {
+        if u64::from(self.acked) <= expected || self.acked.saturating_add(delivered) >= MOST_ACKED {
             self.restart(at);
             expected = 0;
         }
-        self.acked = (self.acked + u64::from(delivered)).min(MOST_ACKED - 1);
-        self.acked - expected
+        self.acked = self.acked.saturating_add(delivered).min(MOST_ACKED - 1);
+        u64::from(self.acked) - expected
     }
 }
 
@@ -50,8 +50,8 @@ impl Epoch {
 pub(super) struct Aggregation {
     pub epoch: Epoch,
     extra: [u32; 2],
-    now: usize,
-    rounds: u32,
+    now: u8,
+    rounds: u8,
 }
 
 impl Aggregation {
@@ -73,12 +73,13 @@ impl Bbr {
             if a.rounds >= WINDOW_ROUNDS {
                 a.rounds = 0;
                 a.now ^= 1;
-                a.extra[a.now] = 0;
+                a.extra[usize::from(a.now)] = 0;
             }
         }
         let extra = a.epoch.take(d.totals.delivered_at, ev.delivered, bw);
         let extra = extra.min(u64::from(w.cwnd)) as u32;
-        a.extra[a.now] = a.extra[a.now].max(extra);
+        let most = &mut a.extra[usize::from(a.now)];
+        *most = (*most).max(extra);
     }
 
     /// Number of packets that are added to the window.
@@ -86,7 +87,8 @@ impl Bbr {
         if self.set.aggregation_gain == 0 || !self.pipe.full {
             return 0;
         }
-        let extra = (self.set.aggregation_gain * u64::from(self.aggregation.extra())) >> 8;
+        let extra =
+            (u64::from(self.set.aggregation_gain) * u64::from(self.aggregation.extra())) >> 8;
         extra.min(self.bw().packets_in(MOST_US))
     }
 }

@@ -42,11 +42,11 @@ impl Bw {
 /// Round trips, by counts of delivered packets.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cc) struct Rounds {
-    /// Number of round trips that have begun.
-    pub count: u64,
     /// The present round trip ends with the delivery of a packet that was sent after this many
     /// deliveries.
     pub ends: u64,
+    /// Number of round trips that have begun.
+    pub count: u32,
     /// Whether this ACK began a round trip.
     pub start: bool,
 }
@@ -66,7 +66,7 @@ impl Rounds {
 /// Round trips, and the maximum filter of delivery rates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
-    filter: WindowedMax,
+    filter: WindowedMax<u32>,
     pub rounds: Rounds,
 }
 
@@ -89,7 +89,9 @@ impl Bbr {
         let bw = Bw::of(sample.delivered, sample.interval.as_us());
         if !sample.app_limited || bw >= self.bandwidth.max() {
             let (rounds, window) = (self.bandwidth.rounds.count, self.set.bw_window);
-            self.bandwidth.filter.update(bw.0, rounds, window);
+            self.bandwidth
+                .filter
+                .update(bw.0, rounds.into(), window.into());
         }
     }
 }

@@ -48,7 +48,7 @@ use super::{
     Ack, CcKind, CongestionControl, Delivery, Family, Host, Loss, Rto, Sent, SpuriousLoss, Start,
     Window,
 };
-use crate::kernel::{Kernel, Rule};
+use crate::kernel::{Rule, rules_of_component};
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
 use crate::transport::{Jiffies, State};
@@ -168,71 +168,69 @@ enum Mode {
 /// The parameters in Linux's units.
 #[derive(Clone, Debug)]
 struct Settings {
-    kernel: Kernel,
     ticks: Jiffies,
-    startup_gain: u64,
-    drain_gain: u64,
-    cwnd_gain: u64,
-    probe_gain: u64,
-    probe_down_gain: u64,
-    bw_window: u64,
-    full_pipe_gain: u64,
-    full_pipe_rounds: u64,
-    min_rtt_ticks: u64,
-    probe_rtt_ticks: u64,
-    min_cwnd: u32,
-    /// The share of a rate that remains after the pacing margin, in millionths.
-    paced_millionths: u64,
-    /// Bytes that each packet contributes to the pacing rate.
-    paced_packet: u64,
-    aggregation_gain: u64,
+    startup_gain: u16,
+    drain_gain: u16,
+    cwnd_gain: u16,
+    probe_gain: u16,
+    probe_down_gain: u16,
+    full_pipe_gain: u16,
+    aggregation_gain: u16,
+    bw_window: u16,
+    full_pipe_rounds: u16,
+    min_cwnd: u16,
+    min_rtt_ticks: u32,
+    probe_rtt_ticks: u32,
     policer_detection: bool,
+    rules: Rules,
+}
+
+rules_of_component! {
+    idle_ends_probe_rtt: BbrIdleEndsProbeRtt,
+    policed_unity_gain: BbrPolicedUnityGain,
+    in_flight_at_departure: BbrInFlightAtDeparture,
+    delayed_ack_filter: BbrDelayedAckFilter,
+    idle_until_delivery: BbrIdleUntilDelivery,
+    only_lower_rtt: OnlyLowerRtt,
+    startup_threshold: BbrStartupThreshold,
+    only_probing_adds_two: BbrOnlyProbingAddsTwo,
+    probing_adds_two: BbrProbingAddsTwo,
 }
 
 impl Settings {
     fn new(params: &Params, host: &Host) -> Settings {
         let ticks = Jiffies::new(host.hz);
-        let gain = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
-        let in_ticks = |name: &str| ticks.at(Time::ZERO + params.span(name));
+        let gain = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u16;
+        let in_ticks = |name: &str| ticks.at(Time::ZERO + params.span(name)) as u32;
         let startup = params.number("startup_gain");
-        let margin = if host.kernel.follows(Rule::BbrPacingMargin) {
-            params.number("pacing_margin")
-        } else {
-            0.0
-        };
         let aggregates = host.kernel.follows(Rule::BbrAckAggregation);
         Settings {
-            kernel: host.kernel,
             ticks,
             // Rounded up, so that Startup doubles in a round trip; Drain's is rounded down, so that
             // it drains.
-            startup_gain: libm::ceil(startup * UNIT as f64) as u64,
-            drain_gain: libm::floor(UNIT as f64 / startup) as u64,
+            startup_gain: libm::ceil(startup * UNIT as f64) as u16,
+            drain_gain: libm::floor(UNIT as f64 / startup) as u16,
             cwnd_gain: gain("cwnd_gain"),
             probe_gain: gain("probe_gain"),
             probe_down_gain: gain("probe_down_gain"),
-            bw_window: params.count("bw_window"),
+            bw_window: params.count("bw_window") as u16,
             full_pipe_gain: gain("full_pipe_gain"),
-            full_pipe_rounds: params.count("full_pipe_rounds"),
+            full_pipe_rounds: params.count("full_pipe_rounds") as u16,
             min_rtt_ticks: in_ticks("min_rtt_window"),
             probe_rtt_ticks: in_ticks("probe_rtt_time"),
-            min_cwnd: params.count("min_cwnd") as u32,
-            paced_millionths: libm::round((1.0 - margin) * 1e6) as u64,
-            paced_packet: if host.kernel.follows(Rule::BbrRateOfPayload) {
-                u64::from(host.mss)
-            } else {
-                u64::from(host.mss) + TCP_HEADER + u64::from(host.ip.header())
-            },
+            min_cwnd: params.count("min_cwnd") as u16,
             aggregation_gain: if aggregates {
                 gain("aggregation_gain")
             } else {
                 0
             },
             policer_detection: params.bool("policer_detection"),
+            rules: Rules::of(host.kernel),
         }
     }
-    fn tick(&self, now: Time) -> u64 {
-        self.ticks.at(now)
+    /// The present tick, which 32 bits hold for five days at least.
+    fn tick(&self, now: Time) -> u32 {
+        self.ticks.at(now) as u32
     }
 }
 
@@ -249,12 +247,28 @@ pub struct Bbr {
     cycle: Cycle,
     min_rtt: MinRtt,
     recovery: Recovery,
-    pacing_gain: u64,
-    cwnd_gain: u64,
+    pacing_gain: u16,
+    cwnd_gain: u16,
     paced: Paced,
     /// Whether the flow has resumed after an idle period of the application, and no ACK has
     /// reported delivered data since.
     idle_restart: bool,
+}
+
+/// The factors that convert a bandwidth into a pacing rate.
+fn paced(params: &Params, host: &Host) -> Paced {
+    let margin = if host.kernel.follows(Rule::BbrPacingMargin) {
+        params.number("pacing_margin")
+    } else {
+        0.0
+    };
+    // Bytes that each packet contributes to the pacing rate.
+    let packet = if host.kernel.follows(Rule::BbrRateOfPayload) {
+        u64::from(host.mss)
+    } else {
+        u64::from(host.mss) + TCP_HEADER + u64::from(host.ip.header())
+    };
+    Paced::new(packet, host.mss, libm::round((1.0 - margin) * 1e6) as u64)
 }
 
 impl Bbr {
@@ -273,7 +287,7 @@ impl Bbr {
             recovery: Recovery::default(),
             pacing_gain: set.startup_gain,
             cwnd_gain: set.startup_gain,
-            paced: Paced::new(set.paced_packet, host.mss, set.paced_millionths),
+            paced: paced(params, host),
             idle_restart: false,
             set,
         }
@@ -281,8 +295,9 @@ impl Bbr {
 
     /// The bandwidth in use: the policed rate if a policer was detected, otherwise the maximum
     /// delivery rate.
+    #[inline]
     fn bw(&self) -> Bw {
-        self.policer.rate().unwrap_or(self.bandwidth.max())
+        self.policer.rate_or(self.bandwidth.max())
     }
 
     /// Leaves ProbeRTT, for ProbeBW if the pipe has been full, otherwise for Startup.
@@ -300,7 +315,7 @@ impl Bbr {
             Mode::Startup => (set.startup_gain, set.startup_gain),
             Mode::Drain => (set.drain_gain, set.startup_gain),
             Mode::ProbeBw => (self.cycle_gain(), set.cwnd_gain),
-            Mode::ProbeRtt => (UNIT, UNIT),
+            Mode::ProbeRtt => (UNIT as u16, UNIT as u16),
         };
     }
 
@@ -313,7 +328,7 @@ impl Bbr {
         self.take_min_rtt(w, ev, d);
         self.choose_gains();
         let bw = self.bw();
-        self.pace(w, bw, self.pacing_gain);
+        self.pace(w, bw, self.pacing_gain.into());
         self.set_window(w, ev, d, bw);
     }
 }
@@ -325,7 +340,8 @@ impl CongestionControl for Bbr {
         self.min_rtt.start(ev.min_rtt, tick);
         self.policer.forget(&ev.totals);
         self.aggregation.epoch.restart(ev.now);
-        self.paced.by_handshake(w, ev.srtt, self.set.startup_gain);
+        self.paced
+            .by_handshake(w, ev.srtt, self.set.startup_gain.into());
     }
 
     fn on_sent(&mut self, w: &mut Window, ev: &Sent) {
@@ -337,8 +353,7 @@ impl CongestionControl for Bbr {
         if self.mode == Mode::ProbeBw {
             let bw = self.bw();
             self.pace(w, bw, UNIT);
-        } else if self.mode == Mode::ProbeRtt && self.set.kernel.follows(Rule::BbrIdleEndsProbeRtt)
-        {
+        } else if self.mode == Mode::ProbeRtt && self.set.rules.idle_ends_probe_rtt {
             self.end_probe_rtt_when_due(w, ev.now, ev.totals.delivered_at);
         }
     }
@@ -381,6 +396,9 @@ impl CongestionControl for Bbr {
     fn needs_pacing(&self) -> bool {
         true
     }
+    fn needs_samples(&self) -> bool {
+        false
+    }
     fn needs_delivery(&self) -> bool {
         true
     }
@@ -391,14 +409,14 @@ impl CongestionControl for Bbr {
     fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
         visit("mode", f64::from(self.mode as u8));
         visit("bw_packets_per_s", self.bw().packets_per_s());
-        visit("min_rtt_ms", self.min_rtt.us().unwrap_or(0) as f64 / 1000.0);
-        visit("pacing_gain", self.pacing_gain as f64 / UNIT as f64);
-        visit("cwnd_gain", self.cwnd_gain as f64 / UNIT as f64);
-        visit("extra_acked", f64::from(self.aggregation.extra()));
         visit(
-            "policed",
-            f64::from(u8::from(self.policer.rate().is_some())),
+            "min_rtt_ms",
+            f64::from(self.min_rtt.us().unwrap_or(0)) / 1000.0,
         );
+        visit("pacing_gain", f64::from(self.pacing_gain) / UNIT as f64);
+        visit("cwnd_gain", f64::from(self.cwnd_gain) / UNIT as f64);
+        visit("extra_acked", f64::from(self.aggregation.extra()));
+        visit("policed", f64::from(u8::from(self.policer.is_used())));
     }
 
     fn mode(&self) -> Option<&'static str> {

@@ -23,26 +23,41 @@ const MOST_BURST: u64 = 0x7f;
 pub(in crate::cc) struct Paced {
     /// Bytes per second.
     rate: u64,
-    packet: u64,
+    /// The bandwidth and the gain of this rate. Most ACKs change neither.
+    of: (Bw, u64),
+    packet: u32,
     /// Payload of a full segment, in bytes.
-    mss: u64,
-    millionths: u64,
+    mss: u32,
+    millionths: u32,
+    /// Number of segments of a burst at this rate.
+    burst: u8,
 }
 
 impl Paced {
     /// A rate of 0 at first. A bandwidth converts to `millionths`/10⁶ of its bytes per second, in
     /// packets of `packet` bytes. `mss`: payload of a full segment, in bytes.
     pub fn new(packet: u64, mss: u32, millionths: u64) -> Paced {
-        Paced {
-            mss: u64::from(mss),
+        let mut paced = Paced {
             rate: 0,
-            packet,
-            millionths,
-        }
+            of: (Bw(0), 0),
+            packet: packet as u32,
+            mss,
+            millionths: millionths as u32,
+            burst: 0,
+        };
+        paced.take(paced.of, 0);
+        paced
+    }
+    /// Takes the rate of this bandwidth and this gain.
+    fn take(&mut self, of: (Bw, u64), rate: u64) {
+        (self.of, self.rate) = (of, rate);
+        let bytes = (self.rate >> BURST_SHIFT).min(MOST_BURST_BYTES);
+        let segments = bytes / u64::from(self.mss);
+        self.burst = segments.max(self.least_burst()).min(MOST_BURST) as u8;
     }
     /// The pacing rate for `gain`/256 times `bw`, in bytes per second.
     pub fn at(&self, bw: Bw, gain: u64) -> u64 {
-        bw.bytes_per_s(self.packet, gain, self.millionths)
+        bw.bytes_per_s(self.packet.into(), gain, self.millionths.into())
     }
 
     /// Sets the rate before any sample, from the initial window and the round trip of the
@@ -54,15 +69,18 @@ impl Paced {
         } else {
             srtt.as_us()
         };
-        self.rate = self.at(Bw::of(u64::from(w.cwnd), us), gain);
+        let bw = Bw::of(u64::from(w.cwnd), us);
+        self.take((bw, gain), self.at(bw, gain));
         self.show(w);
     }
 
     /// Sets the rate for `gain`/256 times `bw`. The rate decreases only if `falls` is true.
     pub fn set(&mut self, w: &mut Window, bw: Bw, gain: u64, falls: bool) {
-        let rate = self.at(bw, gain);
-        if falls || rate > self.rate {
-            self.rate = rate;
+        if self.of != (bw, gain) {
+            let rate = self.at(bw, gain);
+            if falls || rate > self.rate {
+                self.take((bw, gain), rate);
+            }
         }
         self.show(w);
     }
@@ -78,8 +96,7 @@ impl Paced {
 
     /// Number of segments of a burst at the present rate.
     pub fn burst_goal(&self) -> u64 {
-        let bytes = (self.rate >> BURST_SHIFT).min(MOST_BURST_BYTES);
-        (bytes / self.mss).max(self.least_burst()).min(MOST_BURST)
+        self.burst.into()
     }
 
     /// Returns how many of `in_flight` packets will be in flight after `wait`, if the path delivers

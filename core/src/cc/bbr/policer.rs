@@ -13,7 +13,6 @@
 use super::bandwidth::Bw;
 use super::{Bbr, Mode, UNIT};
 use crate::cc::Totals;
-use crate::kernel::Rule;
 
 /// Round trips of the shortest interval.
 const LEAST_ROUNDS: u32 = 4;
@@ -37,19 +36,33 @@ pub(super) struct Policer {
     bw: Bw,
     rounds: u32,
     /// Time of the last delivery before the interval, in ms.
-    since_ms: u64,
-    /// The connection's totals at the start of the interval.
-    since: Totals,
+    since_ms: u32,
+    /// The lower halves of the connection's totals at the start of the interval.
+    delivered: u32,
+    lost: u32,
+}
+
+/// Time of the last delivery in ms, which 32 bits hold for 49 days.
+fn ms_of(totals: &Totals) -> u32 {
+    (totals.delivered_at.as_us() / 1000) as u32
 }
 
 impl Policer {
-    /// The policed rate, while it is used as the bandwidth.
-    pub fn rate(&self) -> Option<Bw> {
-        self.used.then_some(self.bw)
+    /// Returns whether the policed rate is used as the bandwidth.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.used
+    }
+    /// The policed rate if it is used, otherwise `bw`. The code has no branch, because flows differ
+    /// in this and the processor cannot predict it.
+    #[inline]
+    pub fn rate_or(&self, bw: Bw) -> Bw {
+        let mask = u64::from(self.used).wrapping_neg();
+        Bw(self.bw.0 & mask | bw.0 & !mask)
     }
     fn begin_interval(&mut self, totals: &Totals) {
-        self.since_ms = totals.delivered_at.as_us() / 1000;
-        self.since = *totals;
+        self.since_ms = ms_of(totals);
+        (self.delivered, self.lost) = (totals.delivered as u32, totals.lost as u32);
         self.rounds = 0;
     }
     /// Discards the policed rate and restarts the detection.
@@ -118,23 +131,23 @@ impl Bbr {
         if lost == 0 {
             return;
         }
-        let lost = totals.lost - policer.since.lost;
-        let delivered = totals.delivered - policer.since.delivered;
+        let lost = u64::from((totals.lost as u32).wrapping_sub(policer.lost));
+        let delivered = u64::from((totals.delivered as u32).wrapping_sub(policer.delivered));
         if delivered == 0 || lost * UNIT < LOSS_THRESHOLD * delivered {
             return;
         }
-        let ms = (totals.delivered_at.as_us() / 1000).saturating_sub(policer.since_ms);
+        let ms = ms_of(totals).saturating_sub(policer.since_ms);
         if ms == 0 {
             return;
         }
-        if ms >= u64::from(u32::MAX) / 1000 {
+        if ms >= u32::MAX / 1000 {
             return policer.forget(totals);
         }
         let paced = |bw: Bw| self.paced.at(bw, UNIT);
-        if policer.end_interval(Bw::of(delivered, ms * 1000), paced, totals)
-            && !self.set.kernel.follows(Rule::BbrPolicedUnityGain)
+        if policer.end_interval(Bw::of(delivered, u64::from(ms) * 1000), paced, totals)
+            && !self.set.rules.policed_unity_gain
         {
-            self.cycle.gain = UNIT;
+            self.cycle.gain = UNIT as u16;
         }
     }
 }

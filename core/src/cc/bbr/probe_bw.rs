@@ -9,26 +9,25 @@
 //! the same time.
 
 use super::{Ack, Bbr, Delivery, Mode, UNIT};
-use crate::kernel::Rule;
 use crate::units::Time;
 
 /// Phases of a cycle.
-const PHASES: u64 = 8;
+const PHASES: u8 = 8;
 
 /// The present phase of the cycle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cycle {
-    /// The index of the phase, 0 to 7.
-    pub phase: u64,
     since_us: u64,
     /// The pacing gain of the phase, in 1/256.
-    pub gain: u64,
+    pub gain: u16,
+    /// The index of the phase, 0 to 7.
+    pub phase: u8,
 }
 
 impl Bbr {
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
         self.mode = Mode::ProbeBw;
-        self.cycle.phase = PHASES - 1 - self.rng.below(PHASES - 1);
+        self.cycle.phase = PHASES - 1 - self.rng.below(u64::from(PHASES) - 1) as u8;
         self.next_phase(now);
     }
     fn next_phase(&mut self, now: Time) {
@@ -37,14 +36,15 @@ impl Bbr {
         self.cycle.gain = match self.cycle.phase {
             0 => self.set.probe_gain,
             1 => self.set.probe_down_gain,
-            _ => UNIT,
+            _ => UNIT as u16,
         };
     }
     /// The pacing gain of the phase, in 1/256; a gain of 1 while a policed rate is used (since
     /// Linux 4.16).
-    pub(super) fn cycle_gain(&self) -> u64 {
-        if self.policer.rate().is_some() && self.set.kernel.follows(Rule::BbrPolicedUnityGain) {
-            UNIT
+    pub(super) fn cycle_gain(&self) -> u16 {
+        // One condition without a branch, as in `rate_or`.
+        if self.policer.is_used() & self.set.rules.policed_unity_gain {
+            UNIT as u16
         } else {
             self.cycle.gain
         }
@@ -54,7 +54,7 @@ impl Bbr {
         if self.mode != Mode::ProbeBw {
             return;
         }
-        if self.policer.rate().is_some() && !self.set.kernel.follows(Rule::BbrPolicedUnityGain) {
+        if self.policer.is_used() && !self.set.rules.policed_unity_gain {
             return;
         }
         if self.phase_is_over(ev, d) {
@@ -67,8 +67,8 @@ impl Bbr {
             .delivered_at
             .as_us()
             .saturating_sub(self.cycle.since_us);
-        let long = lasted > self.min_rtt.us().unwrap_or(u64::from(u32::MAX));
-        let gain = self.pacing_gain;
+        let long = lasted > self.min_rtt.us().unwrap_or(u32::MAX).into();
+        let gain = u64::from(self.pacing_gain);
         if gain == UNIT {
             return long;
         }
@@ -84,11 +84,11 @@ impl Bbr {
     /// Packets in flight when pacing releases the next packet, if the path delivers at the rate
     /// `bw` until then. Before Linux 4.20, packets in flight now.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, now: Time, departure: Time) -> u64 {
-        if !self.set.kernel.follows(Rule::BbrInFlightAtDeparture) {
+        if !self.set.rules.in_flight_at_departure {
             return u64::from(in_flight);
         }
         let wait = departure.max(now).since(now);
         self.paced
-            .in_flight_after(wait, in_flight, self.bw(), self.pacing_gain)
+            .in_flight_after(wait, in_flight, self.bw(), self.pacing_gain.into())
     }
 }

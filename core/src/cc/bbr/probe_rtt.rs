@@ -11,28 +11,32 @@
 //! because its queue was empty.
 
 use super::{Ack, Bbr, Delivery, Mode, Window};
-use crate::kernel::Rule;
 use crate::units::{Span, Time};
 
 /// The minimum round trip and its probe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinRtt {
-    us: Option<u64>,
+    us: Option<u32>,
     /// The tick at which the minimum was measured, or at which the last ProbeRTT ended.
-    seen: u64,
+    seen: u32,
     /// ProbeRTT ends after this tick at the earliest; `None` until the packets in flight are few
     /// enough.
-    done: Option<u64>,
+    done: Option<u32>,
     round_done: bool,
 }
 
+/// `rtt` in µs, at most 71 minutes.
+fn us_of(rtt: Span) -> u32 {
+    rtt.as_us().min(u64::from(u32::MAX)) as u32
+}
+
 impl MinRtt {
-    pub fn start(&mut self, rtt: Span, tick: u64) {
-        self.us = (rtt > Span::ZERO).then_some(rtt.as_us());
+    pub fn start(&mut self, rtt: Span, tick: u32) {
+        self.us = (rtt > Span::ZERO).then_some(us_of(rtt));
         self.seen = tick;
     }
     /// The minimum round trip in µs; `None` before the first measurement.
-    pub fn us(&self) -> Option<u64> {
+    pub fn us(&self) -> Option<u32> {
         self.us
     }
 }
@@ -40,10 +44,10 @@ impl MinRtt {
 impl Bbr {
     pub(super) fn take_min_rtt(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {
         let tick = self.set.tick(ev.now);
-        let expired = tick > self.min_rtt.seen + self.set.min_rtt_ticks;
+        let expired = tick.wrapping_sub(self.min_rtt.seen) > self.set.min_rtt_ticks;
         if let Some(rtt) = d.rtt {
-            let rtt = rtt.as_us();
-            let doubted = d.maybe_delayed && self.set.kernel.follows(Rule::BbrDelayedAckFilter);
+            let rtt = us_of(rtt);
+            let doubted = d.maybe_delayed && self.set.rules.delayed_ack_filter;
             if self.is_least(rtt) || (expired && !doubted) {
                 self.min_rtt.us = Some(rtt);
                 self.min_rtt.seen = tick;
@@ -65,27 +69,25 @@ impl Bbr {
                 if self.min_rtt.round_done {
                     self.end_probe_rtt_when_due(w, ev.now, d.totals.delivered_at);
                 }
-            } else if ev.in_flight <= self.set.min_cwnd {
-                self.min_rtt.done = Some(tick + self.set.probe_rtt_ticks);
+            } else if ev.in_flight <= self.set.min_cwnd.into() {
+                self.min_rtt.done = Some(tick.wrapping_add(self.set.probe_rtt_ticks));
                 self.min_rtt.round_done = false;
                 self.bandwidth.rounds.ends = d.totals.delivered;
             }
         }
-        if d.sample.is_some_and(|s| s.delivered > 0)
-            || !self.set.kernel.follows(Rule::BbrIdleUntilDelivery)
-        {
+        if d.sample.is_some_and(|s| s.delivered > 0) || !self.set.rules.idle_until_delivery {
             self.idle_restart = false;
         }
     }
 
-    fn is_least(&self, us: u64) -> bool {
-        let enough = u64::from(!self.set.kernel.follows(Rule::OnlyLowerRtt));
-        self.min_rtt.us.is_none_or(|least| us < least + enough)
+    fn is_least(&self, us: u32) -> bool {
+        let least_counts = !self.set.rules.only_lower_rtt;
+        (self.min_rtt.us).is_none_or(|least| us < least || (least_counts && us == least))
     }
 
     pub(super) fn end_probe_rtt_when_due(&mut self, w: &mut Window, now: Time, delivered_at: Time) {
         let tick = self.set.tick(now);
-        if self.min_rtt.done.is_some_and(|done| tick > done) {
+        if (self.min_rtt.done).is_some_and(|done| tick.wrapping_sub(done) as i32 > 0) {
             // The next probe follows ten seconds after this one.
             self.min_rtt.seen = tick;
             w.cwnd = w.cwnd.max(self.recovery.prior_cwnd);

@@ -6,7 +6,6 @@
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Mode, UNIT, Window};
-use crate::kernel::Rule;
 
 /// Detects that a rate no longer grows.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +13,7 @@ pub(in crate::cc) struct Plateau {
     /// The rate after its last sufficient growth.
     pub bw: Bw,
     /// Round trips since this growth.
-    pub rounds: u64,
+    pub rounds: u32,
 }
 
 impl Plateau {
@@ -26,7 +25,7 @@ impl Plateau {
             return false;
         }
         self.rounds += 1;
-        self.rounds >= most
+        u64::from(self.rounds) >= most
     }
 }
 
@@ -45,13 +44,16 @@ impl Bbr {
             return;
         }
         let (gain, most) = (self.set.full_pipe_gain, self.set.full_pipe_rounds);
-        self.pipe.full = self.pipe.plateau.reached(self.bandwidth.max(), gain, most);
+        self.pipe.full = self
+            .pipe
+            .plateau
+            .reached(self.bandwidth.max(), gain.into(), most.into());
     }
 
     pub(super) fn judge_drain(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {
         if self.mode == Mode::Startup && self.pipe.full {
             self.mode = Mode::Drain;
-            if self.set.kernel.follows(Rule::BbrStartupThreshold) {
+            if self.set.rules.startup_threshold {
                 w.ssthresh = self.inflight(self.bandwidth.max(), UNIT) as u32;
             }
         }

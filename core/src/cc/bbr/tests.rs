@@ -119,7 +119,7 @@ fn a_policed_rate_has_gain_1_since_4_16() {
         let mut totals = Totals::default();
         // Until the policed rate is known.
         for round in 1.. {
-            if bbr.policer.rate().is_some() {
+            if bbr.policer.is_used() {
                 break;
             }
             assert!(round < 100);

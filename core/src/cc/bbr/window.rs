@@ -13,7 +13,6 @@
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, INITIAL_WINDOW, Mode, UNIT, Window};
-use crate::kernel::Rule;
 use crate::transport::State;
 
 /// The state before recovery.
@@ -45,7 +44,7 @@ impl Bbr {
     /// `gain`/256 bandwidth-delay products, in packets.
     fn bdp(&self, bw: Bw, gain: u64) -> u64 {
         match self.min_rtt.us() {
-            Some(us) => bw.product(us, gain),
+            Some(us) => bw.product(us.into(), gain),
             None => u64::from(INITIAL_WINDOW),
         }
     }
@@ -54,11 +53,11 @@ impl Bbr {
     fn rounded(&self, packets: u64, gain: u64) -> u64 {
         let even = (packets + 3 * self.paced.burst_goal() + 1) & !1;
         // Probing must put more packets into flight even if the product is small.
-        let kernel = self.set.kernel;
-        let asks = if kernel.follows(Rule::BbrOnlyProbingAddsTwo) {
+        let rules = &self.set.rules;
+        let asks = if rules.only_probing_adds_two {
             self.cycle.phase == 0
         } else {
-            gain > UNIT && kernel.follows(Rule::BbrProbingAddsTwo)
+            gain > UNIT && rules.probing_adds_two
         };
         even + if asks && self.mode == Mode::ProbeBw {
             2
@@ -76,10 +75,8 @@ impl Bbr {
         if ev.delivered > 0 {
             let conserved = self.recover(w, ev, d);
             cwnd = conserved.unwrap_or_else(|after_loss| {
-                let goal = self.rounded(
-                    self.bdp(bw, self.cwnd_gain) + self.aggregation_room(),
-                    self.cwnd_gain,
-                );
+                let gain = u64::from(self.cwnd_gain);
+                let goal = self.rounded(self.bdp(bw, gain) + self.aggregation_room(), gain);
                 let goal = goal.min(u64::from(u32::MAX)) as u32;
                 let grown = after_loss.saturating_add(ev.delivered);
                 let next = if self.pipe.full {
@@ -89,12 +86,12 @@ impl Bbr {
                 } else {
                     after_loss
                 };
-                next.max(self.set.min_cwnd)
+                next.max(self.set.min_cwnd.into())
             });
         }
         w.cwnd = cwnd.min(w.clamp);
         if self.mode == Mode::ProbeRtt {
-            w.cwnd = w.cwnd.min(self.set.min_cwnd);
+            w.cwnd = w.cwnd.min(self.set.min_cwnd.into());
         }
     }
 

@@ -100,7 +100,7 @@ pub struct Bbr3 {
     cycle: Cycle,
     min_rtt: MinRtt,
     epoch: Epoch,
-    extra: WindowedMax,
+    extra: WindowedMax<u32>,
     marks: Marks,
     undo: Undo,
     paced: Paced,
@@ -150,8 +150,11 @@ impl Bbr3 {
         } else {
             1
         };
-        self.extra
-            .update(extra.min(u64::from(w.cwnd)), self.rounds.count, window);
+        self.extra.update(
+            extra.min(u64::from(w.cwnd)),
+            self.rounds.count.into(),
+            window,
+        );
     }
     /// Number of packets that are added to the window because of aggregated ACKs.
     fn extra_acked(&self) -> u64 {
@@ -247,6 +250,9 @@ impl CongestionControl for Bbr3 {
     }
     fn needs_pacing(&self) -> bool {
         true
+    }
+    fn needs_samples(&self) -> bool {
+        false
     }
     fn needs_delivery(&self) -> bool {
         true

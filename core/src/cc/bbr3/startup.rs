@@ -29,7 +29,7 @@ pub(super) struct Startup {
     pub ranges: u64,
     lost_to: u64,
     /// The round trip in which Drain began.
-    drain_since: u64,
+    drain_since: u32,
 }
 
 impl Startup {
@@ -110,7 +110,7 @@ impl Bbr3 {
             return;
         }
         let rounds = self.rounds.count - self.startup.drain_since;
-        let late = self.set.drain_rounds > 0 && rounds > self.set.drain_rounds;
+        let late = self.set.drain_rounds > 0 && u64::from(rounds) > self.set.drain_rounds;
         if late
             || self.in_flight_at_departure(ev.in_flight, ev, d) <= self.inflight(self.bw(), UNIT)
         {

@@ -243,20 +243,20 @@ impl Acks {
             return true;
         }
         self.compressed += 1;
-        if self.compress_timer.is_none() {
-            let percent = if self.rules.sack_compression_third {
-                COMPRESS_PERCENT
-            } else {
-                COMPRESS_PERCENT_BEFORE
-            };
-            let slack = if self.rules.sack_compression_slack {
-                COMPRESS_SLACK_NS
-            } else {
-                COMPRESS_SLACK_NS_BEFORE
-            };
-            let delay = COMPRESS_NS.min(rtt_us * 10 * percent);
-            self.compress_timer = MaybeTime::at(now + Span::ns(delay + slack));
-        }
+        let percent = if self.rules.sack_compression_third {
+            COMPRESS_PERCENT
+        } else {
+            COMPRESS_PERCENT_BEFORE
+        };
+        let slack = if self.rules.sack_compression_slack {
+            COMPRESS_SLACK_NS
+        } else {
+            COMPRESS_SLACK_NS_BEFORE
+        };
+        // Computed in any case: the processor cannot predict whether the timer is armed.
+        let at = MaybeTime::at(now + Span::ns(COMPRESS_NS.min(rtt_us * 10 * percent) + slack));
+        let armed = self.compress_timer;
+        self.compress_timer = if armed.is_none() { at } else { armed };
         false
     }
 

@@ -66,9 +66,10 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
         let (mut runs, mut all) = (board.clone(), board.clone());
         let most = rng.below(20);
         let popped = all.pop_all_untouched(ack, most).map(|run| run.segments);
-        let (mut one_by_one, mut in_runs) = (Vec::new(), 0);
+        let (mut one_by_one, mut flags, mut in_runs) = (Vec::new(), Vec::new(), 0);
         while let Some(seg) = board.pop_acked(ack) {
             one_by_one.push((seg.seq, seg.sent_us));
+            flags.push(seg.flags);
         }
         loop {
             if let Some(run) = runs.pop_untouched(ack) {
@@ -76,6 +77,14 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
                 in_runs += run.segments as usize;
                 assert_eq!((run.last.seq, run.last.sent_us), one_by_one[in_runs - 1]);
             }
+            let sacked = runs.sacked_out;
+            let of_run = runs.pop_sacked(ack);
+            let end = in_runs + (sacked - runs.sacked_out) as usize;
+            assert_eq!(
+                of_run,
+                flags[in_runs..end].iter().fold(0, |all, one| all | one)
+            );
+            in_runs = end;
             if runs.pop_acked(ack).is_none() {
                 break;
             }

@@ -33,7 +33,6 @@ pub(super) struct Chrono {
 }
 
 impl Chrono {
-    #[inline(never)]
     fn set(&mut self, tick: u64, state: Limit) {
         let tick = tick as u32;
         if self.state > Limit::Idle {
@@ -54,6 +53,12 @@ impl Sender {
     /// Leaves a state.
     #[inline(always)]
     pub(super) fn limit_ends(&mut self, now: Time, limit: Limit) {
+        if limit == self.chrono.state || self.board.packets_out() == 0 {
+            self.end_limit(now, limit);
+        }
+    }
+    #[inline(never)]
+    fn end_limit(&mut self, now: Time, limit: Limit) {
         let state = if self.send_buffer.is_empty() && self.board.packets_out() == 0 {
             Limit::Idle
         } else if limit == self.chrono.state {

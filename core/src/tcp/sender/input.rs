@@ -171,9 +171,11 @@ impl Sender {
         let us = self.since(now, newest.sent_us);
         self.add_rtt(now, self.since(now, first_us), us);
         let rtt = Some(us);
-        let mut ev = self.sample(now, ack, rtt, Some(prior), shown);
-        (ev.acked, ev.plain) = (acked, plain);
-        self.cc.on_sample(&mut self.w, &ev);
+        if self.needs.needs_samples {
+            let mut ev = self.sample(now, ack, rtt, Some(prior), shown);
+            (ev.acked, ev.plain) = (acked, plain);
+            self.cc.on_sample(&mut self.w, &ev);
+        }
         let timer_due = self.probe_follows();
         if !timer_due {
             self.set_timer(now);
@@ -347,9 +349,11 @@ impl Sender {
         let mut rtt = None;
         if !nothing_out {
             rtt = self.take_rtt(now, &mut news, &times);
-            let mut ev = self.sample(now, ack, rtt, prior, (shown, shown_ce));
-            (ev.acked, ev.ece, ev.plain) = (acked, news.ece, plain);
-            self.cc.on_sample(&mut self.w, &ev);
+            if self.needs.needs_samples {
+                let mut ev = self.sample(now, ack, rtt, prior, (shown, shown_ce));
+                (ev.acked, ev.ece, ev.plain) = (acked, news.ece, plain);
+                self.cc.on_sample(&mut self.w, &ev);
+            }
         }
         if let Some(probe) = self.probe {
             self.on_probe_acked(now, ack.ack, probe, &news);
@@ -374,6 +378,7 @@ impl Sender {
         self.finish_ack(now, &news, &before, newest, rtt, acked);
         match repair {
             Repair::None => {}
+            Repair::Lost if self.pacer.waits(now) => {}
             Repair::Lost => self.retransmit_lost(now, wire),
             Repair::New => {
                 self.push(now, wire);
@@ -550,7 +555,11 @@ impl Sender {
             if !self.board.acknowledges_first(ack) {
                 break;
             }
-            self.clean_touched(now, ack, news, times, &mut reordered_from);
+            let sacked = self.board.pop_sacked(ack);
+            news.retrans_acked |= sacked & EVER_RETRANS != 0;
+            if sacked == 0 {
+                self.clean_touched(now, ack, news, times, &mut reordered_from);
+            }
         }
         let packets = (self.board.numbers().start - first) as u32;
         // A hole that was never retransmitted got filled although later data had been SACKed.

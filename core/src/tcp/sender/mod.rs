@@ -111,6 +111,7 @@ struct Undo {
 #[derive(Copy, Clone, Debug)]
 struct Needs {
     owns_recovery: bool,
+    needs_samples: bool,
     needs_delivery: bool,
     needs_feedback: bool,
     send_buffer_windows: u32,
@@ -120,6 +121,7 @@ impl Needs {
     fn of(cc: &dyn CongestionControl) -> Needs {
         Needs {
             owns_recovery: cc.owns_recovery(),
+            needs_samples: cc.needs_samples(),
             needs_delivery: cc.needs_delivery(),
             needs_feedback: cc.needs_feedback(),
             send_buffer_windows: cc.send_buffer_windows(),

@@ -113,7 +113,36 @@ impl Sender {
     }
 
     /// Sends new data; returns whether any left.
+    #[inline]
     pub(super) fn write<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        push: Push,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) -> bool {
+        if self.send_buffer.is_empty() || self.pacer.may_send(now) {
+            return self.write_now(now, push, wire);
+        }
+        // The data waits for its departure time, as it mostly does when an ACK of a paced
+        // connection arrives.
+        self.limit_ends(now, Limit::PeerWindow);
+        if self.board.in_flight() >= self.w.cwnd
+            && self.cfg.kernel.follows(Rule::CwndLimitedByDeferral)
+        {
+            self.use_window(now);
+        }
+        false
+    }
+
+    /// Stores that the window was the limit, although nothing was sent.
+    #[inline(never)]
+    fn use_window(&mut self, now: Time) {
+        self.validate_window(now, true);
+    }
+
+    /// As [`write`](Self::write), if no data waits for its departure time.
+    #[inline(never)]
+    fn write_now<R: Into<Fate>>(
         &mut self,
         now: Time,
         push: Push,

@@ -81,6 +81,12 @@ impl Pacer {
         }
         false
     }
+    /// Returns whether a super-packet must wait and the timer is armed for it: no call of
+    /// [`may_send`](Self::may_send) would change anything.
+    #[inline]
+    pub fn waits(&self, now: Time) -> bool {
+        self.on && !self.below && self.wstamp > now && self.due < Time::MAX
+    }
     /// Handles the timer; returns whether it was due.
     pub fn fired(&mut self, now: Time) -> bool {
         let fired = self.due <= now;

@@ -197,7 +197,14 @@ impl Sender {
 
     /// Reports the packets marked lost since the last call, to a congestion control that needs
     /// them.
+    #[inline]
     pub(super) fn tell_lost(&mut self, now: Time) {
+        if self.flights.is_some() {
+            self.report_lost(now);
+        }
+    }
+    #[inline(never)]
+    fn report_lost(&mut self, now: Time) {
         let Some(flights) = &self.flights else { return };
         let found = self.board.take_found_lost();
         let mut lost_total = self.board.lost_total() - found.len() as u64;
@@ -251,10 +258,14 @@ impl Sender {
     }
     /// Marks segments lost by counting: those with enough SACKed segments above them, and at the
     /// begin of recovery at least the first.
+    #[inline]
     fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
-        if !self.counts_duplicates() {
-            return;
+        if self.counts_duplicates() {
+            self.mark_lost_by_counting(now, news, entered);
         }
+    }
+    #[inline(never)]
+    fn mark_lost_by_counting(&mut self, now: Time, news: &News, entered: bool) {
         let far = self.board.fack() > self.board.una() + u64::from(self.reordering) * self.mss();
         let duplicate = !(news.una_advanced || news.window_update);
         let due = if news.una_advanced && !entered {

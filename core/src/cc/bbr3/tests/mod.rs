@@ -196,7 +196,7 @@ fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
         }
         waits
     };
-    let clock = waits(100.0, 100, |p| p.cc.rounds.count);
+    let clock = waits(100.0, 100, |p| p.cc.rounds.count.into());
     assert!(
         clock.iter().all(|(s, _)| (2.0..3.3).contains(s)),
         "{clock:?}"
@@ -206,7 +206,7 @@ fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
         "{clock:?}"
     );
     // 4 Mbit/s and 40 ms: 14 packets.
-    let reno = waits(4.0, 40, |p| p.cc.rounds.count);
+    let reno = waits(4.0, 40, |p| p.cc.rounds.count.into());
     assert!(reno.iter().all(|(_, n)| (12..=16).contains(n)), "{reno:?}");
 }
 

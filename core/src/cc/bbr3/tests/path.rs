@@ -135,7 +135,7 @@ impl Path {
             self.cc.rounds.count += 1;
             self.cc.judge_drain(&ack, &Delivery::default());
         }
-        self.cc.rounds.count - since
+        (self.cc.rounds.count - since).into()
     }
     /// Returns whether the pipe counts as full after round trips with these pairs of rates: that of
     /// the latest sample, and the maximum so far.
