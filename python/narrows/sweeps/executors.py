@@ -255,6 +255,8 @@ class _Worker:
     def _serve(self, batches: Batches, done: _Done) -> None:
         try:
             while not self._over.is_set() and (batch := batches.next()):
+                if self._over.is_set():  # The reader ended while the batch was prepared.
+                    return
                 begin = time.monotonic()
                 outcomes: list[Outcomes | None] = [self._ask(batch)]
                 if outcomes == [None] and not self._over.is_set():
