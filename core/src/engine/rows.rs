@@ -384,7 +384,6 @@ fn exact_sum(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
     use serde_json::json;
 
     /// The values of a row, by column.
@@ -506,6 +505,6 @@ mod tests {
         // Half way between two numbers, the smallest value decides.
         let half = f64::EPSILON / 2.0;
         assert_eq!(exact_sum(&[1.0, half]), 1.0);
-        assert_eq!(exact_sum(&vec![1.0, half, 1e-40]), 1.0 + f64::EPSILON);
+        assert_eq!(exact_sum(&[1.0, half, 1e-40]), 1.0 + f64::EPSILON);
     }
 }
