@@ -6,8 +6,9 @@ Run by `make bench`.
         the share of all cores that simulations use, and the memory of sweeps without runs
     python bench/sweep.py --ray
         the same sweep by local processes and by Ray in turns, and nothing else
-    python bench/sweep.py --json
-        the share of the CPU time of a sweep in which cases and results are JSON, and nothing else
+    python bench/sweep.py --transfer
+        the share of the CPU time of a sweep in which cases and rows cross between Python, the
+        engine and processes, and nothing else
     python bench/sweep.py --run 1000000
         run this number of tiny cases and print the memory of each process, and nothing else
 """
@@ -15,12 +16,13 @@ Run by `make bench`.
 import argparse
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,8 +32,8 @@ from common import positive
 from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.sweeps.executors import Local
-from narrows.sweeps.rows import rows
 from narrows.sweeps.store import Store
+from narrows.sweeps.worker import Outcomes
 
 SCENARIO = nw.Scenario(
     nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp"),
@@ -51,16 +53,14 @@ class Nobody:
     measure the sweep itself.
     """
 
-    def outcomes(self, cases: Iterable[tuple[str, Any, Any]], count: int) -> Iterator[list[Any]]:
+    def outcomes(self, cases: Iterable[tuple[str, Any, Any]], count: int) -> Iterator[Outcomes]:
         """Yields the outcomes of all cases in batches of `BATCH`."""
-        row = {"flow_number": 0, "flow": "f", "cc": "c"}
-        batch = []
-        for key, _, _ in cases:
-            batch.append((key, [row | {"key": key}], None))
-            if len(batch) == BATCH:
-                yield batch
-                batch = []
-        yield batch
+        keys = (key for key, _, _ in cases)
+        while batch := list(islice(keys, BATCH)):
+            rows = len(batch)
+            yield Outcomes(
+                {"key": batch, "flow_number": [0] * rows, "flow": ["f"] * rows, "cc": ["c"] * rows}
+            )
 
 
 def plan(cases: int, into: str) -> nw.Sweep:
@@ -92,16 +92,15 @@ def beside_the_engine(cases: int, crew: object, cpus: int) -> dict[str, float]:
     }
 
 
-def json_share(duration: str, cases: int) -> dict[str, float]:
-    """The CPU time of each step of a case of this duration, in µs. `json_share` is the share of
-    JSON in the CPU time of all processes of the sweep.
+def transfer_share(duration: str, cases: int) -> dict[str, float]:
+    """The CPU time of each step of a case of this duration, in µs. `transfer_share` is the share of
+    the transfers in the CPU time of all processes of the sweep.
 
-    `run` contains the parse of the scenario and the JSON of the run; `run_1ms` contains hardly
-    anything else.
+    `cases` is the transfer of scenarios to a worker process. `columns` is the transfer of rows from
+    the engine to Python, and `rows` that from the process to its caller. `run` contains the
+    computation of the rows. `run_1ms` contains hardly anything else but the parse of the scenario.
     """
-    steps = dict.fromkeys(
-        ("run", "run_1ms", "json_of_cases", "json_of_runs", "rows", "json_of_rows", "store"), 0.0
-    )
+    steps = dict.fromkeys(("cases", "run_1ms", "run", "columns", "rows", "store"), 0.0)
 
     def timed(step: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - any result
         begin = time.process_time()
@@ -109,33 +108,33 @@ def json_share(duration: str, cases: int) -> dict[str, float]:
         steps[step] += time.process_time() - begin
         return done
 
+    def run_all(batch: list[tuple[str, Any, int]], **other: str) -> _core.Rows:
+        found = _core.Rows()
+        for key, tree, seed in batch:
+            found.run(key, tree | other, seed)
+        return found
+
     with tempfile.TemporaryDirectory() as there:
         scenario = nw.Scenario(TINY.path, flows=TINY.flows, duration=duration)
         sweep = nw.sweep(scenario, OVER, design="random", cases=cases, into=there)
         batch = [(f"{case:064}", sweep.scenario(case), 1) for case in range(cases)]
-        timed("json_of_cases", lambda: json.loads(json.dumps(batch)))
-        outcomes = []
-        for key, tree, seed in batch:
-            run = partial(_core.run_tree, seed=seed, sample_interval="off")
-            timed("run_1ms", partial(run, tree | {"duration": "1ms"}))
-            text = timed("run", partial(run, tree)).json()
-            figures = timed("json_of_runs", partial(json.loads, text))
-            found = timed("rows", partial(rows, key, figures))
-            outcomes += [{k: v for k, v in row.items() if v is not None} for row in found]
-        timed("json_of_rows", lambda: json.loads(json.dumps(outcomes)))
-        timed("store", lambda: Store(there).add(outcomes))
+        timed("cases", lambda: pickle.loads(pickle.dumps(batch)))
+        timed("run_1ms", lambda: run_all(batch, duration="1ms"))
+        found = timed("run", lambda: run_all(batch))
+        columns = timed("columns", found.columns)
+        timed("rows", lambda: pickle.loads(pickle.dumps(columns)))
+        timed("store", lambda: Store(there).add([columns]))
         begin = sum(os.times()[:4])
         sweep.finish(on=Local())
         cpu_s = sum(os.times()[:4]) - begin
-    in_python = sum(seconds for step, seconds in steps.items() if step.startswith("json"))
+    transfers = sum(steps[step] for step in ("cases", "columns", "rows"))
     each = {f"{step}_us": round(seconds / cases * 1e6, 1) for step, seconds in steps.items()}
     return {
         "duration": duration,
         "cases": cases,
         **each,
         "sweep_us": round(cpu_s / cases * 1e6, 1),
-        "json_share": round(in_python / cpu_s, 3),
-        "json_share_at_most": round((in_python + steps["run_1ms"]) / cpu_s, 3),
+        "transfer_share": round(transfers / cpu_s, 3),
     }
 
 
@@ -247,7 +246,9 @@ if __name__ == "__main__":
     parser.add_argument(
         "--cases", type=positive, default=4000, help="of the comparison (default: 4000)"
     )
-    parser.add_argument("--json", action="store_true", help="the share of JSON, and nothing else")
+    parser.add_argument(
+        "--transfer", action="store_true", help="the share of transfers, and nothing else"
+    )
     parser.add_argument(
         "--run", type=positive, metavar="CASES", help="so many tiny ones, and nothing else"
     )
@@ -262,9 +263,9 @@ if __name__ == "__main__":
         except NarrowsError as error:
             sys.exit(str(error))
         sys.exit()
-    if asked.json:
+    if asked.transfer:
         for duration in ("1s", "10s", "60s"):
-            print(json.dumps(json_share(duration, asked.cases)), flush=True)
+            print(json.dumps(transfer_share(duration, asked.cases)), flush=True)
         sys.exit()
     cpus = len(os.sched_getaffinity(0))
     print(json.dumps(beside_the_engine(asked.cases, Local(), cpus)))

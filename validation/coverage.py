@@ -16,7 +16,6 @@ relative start times of the flows. With `--jitter 40ms`, the flows of the repeti
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,7 +29,7 @@ from narrows.runs.parallel import everywhere
 from narrows.runs.replications import whole_metrics, with_jitter
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Scenario
-from narrows.sweeps.rows import MOST, rows
+from narrows.sweeps.rows import MOST
 from validation.asked import positive
 from validation.stored import HERE
 
@@ -78,9 +77,9 @@ SCENARIOS: dict[str, tuple[Scenario, tuple[str, ...]]] = {
 def metrics(tree: dict[str, Any], seed: int, keep_on: Progress) -> dict[str, float]:
     """The metrics of a run, with the share of the first flow in the goodput."""
     raw = _core.run_tree(tree, seed=seed, sample_interval="off", progress=keep_on)
-    figures = json.loads(raw.json())
-    goodputs = [flow["goodput_mbit"] or 0.0 for flow in figures["flows"]]
-    return whole_metrics(rows("", figures)) | {SHARE: goodputs[0] / math.fsum(goodputs)}
+    rows = _core.rows_of(raw.json(), [])
+    goodputs = [row["goodput_mbit"] or 0.0 for row in rows]
+    return whole_metrics(rows) | {SHARE: goodputs[0] / math.fsum(goodputs)}
 
 
 def values(scenario: Scenario, seeds: range) -> list[dict[str, float]]:

@@ -12,6 +12,7 @@ __all__ = [
     "QueueState",
     "QueuedPacket",
     "Reduced",
+    "Rows",
     "Rto",
     "Run",
     "Sample",
@@ -52,6 +53,7 @@ __all__ = [
     "register_cc",
     "register_queue",
     "remy_from_dna",
+    "rows_of",
     "rules",
     "run_elsewhere",
     "run_toml",
@@ -98,6 +100,13 @@ class Run:
     def verdicts_left_out(self) -> int: ...
     @property
     def record_error(self) -> str | None: ...
+
+@final
+class Rows:
+    """Rows of runs, by column."""
+
+    def run(self, key: str, tree: Mapping[str, Any], seed: int) -> None: ...
+    def columns(self) -> dict[str, list[Any]]: ...
 
 @final
 class Window:
@@ -346,6 +355,9 @@ def scenario_defaults(tree: Mapping[str, Any]) -> dict[str, Any]: ...
 def scenario_files(text: str, file_name: str, *, built: bool = False) -> dict[str, str]: ...
 def scenario_to_toml(tree: Mapping[str, Any], files: Mapping[str, str] | None = None) -> str: ...
 def list_json(*only: str) -> str: ...
+def rows_of(
+    json: str, transfers: Sequence[tuple[int, float, float | None]]
+) -> list[dict[str, Any]]: ...
 def rules(like: str) -> list[dict[str, Any]]: ...
 def host_collector() -> str: ...
 def host_facts(text: str, name: str) -> str: ...

@@ -18,6 +18,7 @@ from narrows.measure import history
 from narrows.measure.result import Measurement
 from narrows.sweeps.claims import Claims
 from narrows.sweeps.store import Store
+from narrows.sweeps.worker import Columns
 
 ERRORS = (errno.ENOSPC, errno.EROFS, errno.EIO)
 
@@ -40,8 +41,8 @@ def keys(directory: Path) -> list[str]:
     return sorted(Store(directory).keys().to_pylist())
 
 
-def row(key: str) -> dict[str, object]:
-    return {"key": key, "goodput_mbit": 1.0}
+def row(key: str) -> Columns:
+    return {"key": [key], "goodput_mbit": [1.0]}
 
 
 @pytest.mark.parametrize("error", ERRORS)

@@ -29,7 +29,7 @@ import narrows as nw
 from narrows.errors import NarrowsError, OutputError, ScenarioError
 from narrows.sweeps.design import Design
 from narrows.sweeps.store import SCHEMA, Store
-from narrows.sweeps.worker import Case, Outcome, work
+from narrows.sweeps.worker import Case, Outcomes, columns, work
 
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 SCENARIO = nw.Scenario(PATH, flows=[nw.Flow("bbr"), nw.Flow("cubic")], duration="2s")
@@ -43,7 +43,7 @@ class Counting:
         """None so far."""
         self.ran: list[str] = []
 
-    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
         """Each alone."""
         for case in cases:
             self.ran.append(case[0])
@@ -211,7 +211,7 @@ def test_many_parts_become_few_and_lose_nothing(
     monkeypatch.setattr("narrows.sweeps.store._MANY", 16)
     store = Store(tmp_path)
     for number in range(40):
-        store.add([{"key": f"{number:032}", "flow_number": 0, "flow": "f", "cc": "bbr"}])
+        store.add([columns([{"key": f"{number:032}", "flow_number": 0, "flow": "f", "cc": "bbr"}])])
     assert len(list((tmp_path / "runs").iterdir())) < 20
     assert sorted(store.runs()["key"].to_pylist()) == [f"{n:032}" for n in range(40)]
 
@@ -221,8 +221,8 @@ def test_rows_that_are_there_twice_count_once_and_the_next_sweep_takes_them_away
 ) -> None:
     store = Store(tmp_path)
     row = {"key": "k", "flow_number": 0, "flow": "f", "cc": "bbr"}
-    store.add([row, row | {"flow_number": 1}])
-    store.add([row, row | {"flow_number": 1}, {"key": "other", "cc": "bbr"}])
+    store.add([columns([row, row | {"flow_number": 1}])])
+    store.add([columns([row, row | {"flow_number": 1}, {"key": "other", "cc": "bbr"}])])
     assert store.runs().num_rows == 3
     assert sorted(store.keys().to_pylist()) == ["k", "other"]
     found = pa.concat_tables(pq.read_table(part) for part in (tmp_path / "runs").iterdir())
@@ -245,7 +245,7 @@ def test_one_reads_while_another_merges(tmp_path: Path, monkeypatch: pytest.Monk
     def write() -> None:
         store = Store(tmp_path)
         for number in range(50):
-            store.add([{"key": f"{number:032}", "flow_number": 0, "cc": "bbr"}])
+            store.add([columns([{"key": f"{number:032}", "flow_number": 0, "cc": "bbr"}])])
 
     writers = [threading.Thread(target=write) for _ in range(2)]
     for writer in writers:
@@ -335,7 +335,7 @@ def test_a_part_is_on_the_disk_before_it_has_its_name(
 
     monkeypatch.setattr(os, "fsync", noted_sync)
     monkeypatch.setattr(Path, "replace", noted_rename)
-    Store(tmp_path).add([{"key": "k", "cc": "bbr"}])
+    Store(tmp_path).add([columns([{"key": "k", "cc": "bbr"}])])
     assert done == ["file", "name", "directory"]
 
 
@@ -375,7 +375,7 @@ class Together(Counting):
         super().__init__()
         self._begin = begin
 
-    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
         """Each alone, and fewer than there were where another sweep has some."""
         if not self.ran:
             self._begin.wait()
@@ -411,7 +411,7 @@ def test_what_a_killed_sweep_had_claimed_is_run_by_the_other(
         class Killing(Counting):
             """Runs cases here; when there are no more it kills the other sweep."""
 
-            def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+            def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
                 """Each alone."""
                 for case in cases:
                     self.ran.append(case[0])
@@ -608,7 +608,7 @@ def test_rows_of_an_earlier_version_have_nothing_in_columns_that_it_did_not_know
     pq.write_table(
         pa.Table.from_pylist([{"key": "old"}], schema=old), tmp_path / "runs/part-0.parquet"
     )
-    store.add([{"key": "new", "udp_loss": 0.5}])
+    store.add([columns([{"key": "new", "udp_loss": 0.5}])])
     found = dict(
         zip(*(store.runs()[name].to_pylist() for name in ("key", "udp_loss")), strict=True)
     )
@@ -631,19 +631,29 @@ def test_cases_that_are_read_in_pieces_are_not_kept(tmp_path: Path) -> None:
     assert max(kept) < 5 * piece.nbytes
 
 
+def test_the_engine_has_a_value_for_each_column_that_is_stored(tmp_path: Path) -> None:
+    """Rows from columns of the engine are the same as those from the JSON of runs."""
+    (row, other) = nw.run(SCENARIO, seed=3).rows()
+    assert row.keys() == set(SCHEMA.names) - {"metrics"}
+    sweep = nw.sweep(SCENARIO, {"path.rtt": ["20ms"]}, seeds=[3], into=tmp_path)
+    names = [name for name in SCHEMA.names if name not in {"key", "metrics"}]
+    stored = sweep.run().select(names).to_pylist()
+    assert stored == [{name: one[name] for name in names} for one in (row, other)]
+
+
 def test_a_finished_run_is_stored_while_the_next_one_lasts(tmp_path: Path) -> None:
     """A sweep that is killed has lost no finished run."""
 
     class Slow:
         """The second run lasts until the row of the first one is on the disk."""
 
-        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
             first, *others = cases
             yield work([first])
             until = time.monotonic() + 30
             while not Store(tmp_path).runs().num_rows:
                 assert time.monotonic() < until
-                yield []
+                yield Outcomes()
                 time.sleep(0.05)
             yield work(others)
             assert 1 + len(others) == count

@@ -24,7 +24,7 @@ from narrows.errors import NarrowsError, OutputError
 from narrows.sweeps.executors import Local
 from narrows.sweeps.file import load
 from narrows.sweeps.store import SCHEMA, Store
-from narrows.sweeps.worker import Case, Outcome
+from narrows.sweeps.worker import Case, Outcomes
 
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 SCENARIO = nw.Scenario(PATH, flows=[nw.Flow("bbr"), nw.Flow("cubic")], duration="2s")
@@ -117,11 +117,11 @@ def test_processes_end_where_no_row_can_be_kept(
     closed: list[bool] = []
 
     class OneCase:
-        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
             try:
                 key = next(cases)[0]
-                yield [(key, [{"key": key}], None)]
-                yield []
+                yield Outcomes({"key": [key]})
+                yield Outcomes()
             finally:
                 closed.append(True)
 

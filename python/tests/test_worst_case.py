@@ -453,15 +453,16 @@ def test_processes_wait_for_further_cases_and_end_with_close() -> None:
     with contextlib.closing(own):
         for batch in range(3):
             cases = iter([(f"{batch}-{i}", tree, i) for i in range(4)])
-            keys = [key for found in own.outcomes(cases, 4) for key, _, _ in found]
+            keys = [key for found in own.outcomes(cases, 4) for key in found.finished()]
             assert sorted(keys) == [f"{batch}-{i}" for i in range(4)]
             pids.append({w._child.pid for w in own._waiting if w._child is not None})
         # A process that died between two calls is replaced.
         dead = min(pids[-1])
         os.kill(dead, signal.SIGKILL)
         cases = iter([(f"again-{i}", tree, i) for i in range(4)])
-        outcomes = [one for found in own.outcomes(cases, 4) for one in found]
-        assert [error for _, _, error in outcomes] == [None] * 4
+        outcomes = list(own.outcomes(cases, 4))
+        assert [found.failed for found in outcomes] == [{}] * len(outcomes)
+        assert sum(map(len, outcomes)) == 4
         last = {w._child.pid for w in own._waiting if w._child is not None}
     assert pids[0] <= pids[1] <= pids[2]
     assert dead not in last

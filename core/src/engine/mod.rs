@@ -21,6 +21,7 @@
 //! | `packet_trace` | [`PacketTrace`]: packets of a part of a run, for animations |
 //! | `packets` | [`Packets`]: the packets of an engine |
 //! | `recorder` | [`Recorder`]: a run as a capture file |
+//! | `rows` | [`rows`]: a run as rows of a table, one for each flow |
 //! | `run` | [`Run`]: the result of a run, and its JSON document |
 
 mod flow;
@@ -31,6 +32,7 @@ mod packet_trace;
 mod packets;
 mod probe;
 mod recorder;
+mod rows;
 mod run;
 
 pub use flow::{access_delays, sender_port, start};
@@ -41,4 +43,5 @@ pub use packet_trace::{PacketTrace, TraceEvent};
 pub use packets::Packets;
 pub use probe::Departures;
 pub use recorder::Recorder;
+pub use rows::{Cell, Transfer, columns, is_of_run, rows};
 pub use run::{Outcome, Run, path_metrics, probe_metrics};

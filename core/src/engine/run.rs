@@ -1,17 +1,18 @@
 //! The result of a run, and its JSON document.
 
+use super::rows::{Cell, Transfer, rows};
 use crate::metrics::{
     Empty, Fairness, FlowMetrics, LevelMeter, PathMetrics, ProbeMeter, ProbeMetrics, QueueMetrics,
     Samples, StationMetrics, TransferSamples,
 };
 use crate::net::wifi::Usage;
-use crate::scenario::{Direction, Scenario};
+use crate::scenario::{Direction, FORMAT, Scenario};
 use crate::units::{Rate, Span, Time};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The result of one scenario on one engine.
 #[derive(Clone, Debug)]
@@ -159,6 +160,42 @@ impl Run {
         };
         // Writing to memory fails only if a key is not text; every key is.
         serde_json::to_string(&document).unwrap_or_default()
+    }
+    /// Calls `visit` for each value of the rows of the run ([`rows`]). Returns the number of rows.
+    /// The caller passes the version of `narrows`.
+    pub fn rows(mut self, narrows: &str, visit: impl FnMut(usize, usize, Cell<'_>)) -> usize {
+        let done = &self.samples.transfers;
+        let times = done.flow.iter().zip(&done.fct_s).zip(&done.slowdown);
+        let transfers: Vec<Transfer> = times
+            .filter(|((_, fct_s), _)| !fct_s.is_nan())
+            .map(|((flow, fct_s), slowdown)| Transfer {
+                flow: *flow as usize,
+                fct_s: *fct_s,
+                slowdown: *slowdown,
+            })
+            .collect();
+        // Rows do not contain the parts of the document that are left out here.
+        self.flows
+            .iter_mut()
+            .for_each(|flow| flow.series = Vec::new());
+        let scenario = json!({"format": FORMAT, "host": {"like": self.scenario.host.like}});
+        let document = serde_json::to_value(Document {
+            narrows,
+            engine: self.engine,
+            seed: self.seed,
+            scenario: &scenario,
+            path: path_metrics(&self.scenario),
+            flows: &self.flows,
+            queue: &self.queue,
+            queues: &[],
+            stations: &[],
+            probes: &self.probes,
+            fairness: &self.fairness,
+            notices: &[],
+            instruments: self.instruments.as_ref(),
+            provenance: None,
+        });
+        rows(&document.unwrap_or_default(), &transfers, visit)
     }
 }
 

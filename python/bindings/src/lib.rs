@@ -9,6 +9,7 @@
 //! | `external` | models from outside: registration, and supervision of their runs |
 //! | `python_cc`, `python_queue` | models that are Python classes |
 //! | `run` | execution of a scenario, and its result |
+//! | `rows` | rows of runs, as columns |
 //! | `stepping` | a run that Python advances step by step |
 //! | `remy` | conversion of Remy's files to trees of rules |
 //! | `tune` | audits of a host, and plans to change it |
@@ -19,6 +20,7 @@ mod external;
 mod python_cc;
 mod python_queue;
 mod remy;
+mod rows;
 mod run;
 mod stepping;
 mod table;
@@ -45,6 +47,8 @@ mod _core {
     use python_queue::{QueueState, QueuedPacket};
     #[pymodule_export]
     use remy::remy_from_dna;
+    #[pymodule_export]
+    use rows::{Rows, rows_of};
     #[pymodule_export]
     use run::{
         Run, check_toml, compare_engines, compare_metric, list_json, path_json, path_numbers,

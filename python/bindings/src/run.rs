@@ -559,6 +559,30 @@ fn plain_run(
     stopped.map_or(Ok(result), Err)
 }
 
+/// Executes a run, with or without models from outside.
+pub fn simulated(
+    py: Python<'_>,
+    scenario: &Scenario,
+    options: &Options,
+    capture: Option<Capture>,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<narrows_sim::Run> {
+    let done = if external::any() {
+        let scenario = scenario.clone();
+        // The supervisor observes only one thread.
+        let options = Options {
+            threads: 1,
+            ..*options
+        };
+        supervised(py, progress, move |visit| {
+            narrows_sim::run_recorded(&scenario, &registry(), &options, capture, visit)
+        })
+    } else {
+        plain_run(py, scenario, options, capture, progress)
+    }?;
+    done.map_err(|error| EngineError::new_err(error.to_string()))
+}
+
 #[allow(clippy::too_many_arguments)] // keywords in Python
 fn run(
     py: Python<'_>,
@@ -581,20 +605,7 @@ fn run(
     let capture = record
         .map(|file| capture(&file, &scenario.title, &record_error))
         .transpose()?;
-    let done = if external::any() {
-        let scenario = scenario.clone();
-        // The supervisor observes only one thread.
-        let options = Options {
-            threads: 1,
-            ..options
-        };
-        supervised(py, progress.as_ref(), move |visit| {
-            narrows_sim::run_recorded(&scenario, &registry(), &options, capture, visit)
-        })
-    } else {
-        plain_run(py, &scenario, &options, capture, progress.as_ref())
-    }?;
-    let done = done.map_err(|error| EngineError::new_err(error.to_string()))?;
+    let done = simulated(py, &scenario, &options, capture, progress.as_ref())?;
     let record_error = record_error
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
-from narrows.runs.model import RunJson
 from narrows.runs.run import Run
 
 Function = Callable[[Run], "float | Mapping[str, float | None] | None"]
@@ -30,15 +28,6 @@ class Metric:
 
     function: Function
     sample_interval: str = "off"
-
-    def of(self, raw: _core.Run, figures: RunJson, tree: JsonObject) -> dict[str, float | None]:
-        """The metrics of a finished run, by name.
-
-        Raises:
-            NarrowsError: If a value is no number.
-        """
-        done = Run(figures=figures, toml=_core.scenario_to_toml(tree), tables=raw, files=raw.files)
-        return numbers(self.function(done))
 
     def about(self) -> str:
         """A digest of the code of the function and the sample interval, which is a part of the key

@@ -225,11 +225,17 @@ class Run:
 
     def rows(self) -> list[Row]:
         """The metrics as rows with the columns of a sweep, one row for each flow."""
-        from narrows.sweeps.rows import completed, has_transfers, rows  # noqa: PLC0415
-
-        some = has_transfers(self._figures)
-        done = completed(self.columns("transfers")) if some else {}
-        return rows("", self._figures, done)
+        numbers = {flow["id"]: number for number, flow in enumerate(self.flows)}
+        done = self.columns("transfers")
+        transfers = [
+            (numbers[flow], fct_s, slowdown)
+            for flow, fct_s, slowdown in zip(
+                done["flow"], done["fct_s"], done["slowdown"], strict=True
+            )
+            if fct_s is not None
+        ]
+        rows = _core.rows_of(json.dumps(self._figures), transfers)
+        return [{"key": "", **row} for row in rows]
 
     @property
     def delays(self) -> pa.Table:

@@ -164,6 +164,7 @@ class Design:
             raise NarrowsError(f"there is no design `{kind}`; there are {', '.join(KINDS)}")
         self.kind, self._seed = kind, seed
         self._orders: dict[str, array[int]] = {}
+        self._last: tuple[int, JsonObject] = (-1, {})
         self._rows: list[JsonObject] = []
         if isinstance(axes, Mapping) == (kind == "list"):
             raise NarrowsError(
@@ -256,7 +257,11 @@ class Design:
             return dict(self._rows[number])
         if self.kind == "grid":
             return self._combination(number)
-        return {key: self._drawn(key, values, number) for key, values in self._axes.items()}
+        last = self._last
+        if last[0] != number:  # Callers need each case several times in succession.
+            drawn = {key: self._drawn(key, values, number) for key, values in self._axes.items()}
+            last = self._last = (number, drawn)
+        return dict(last[1])
 
     def about(self) -> list[Any]:
         """The data that identify the design, as input of a hash."""

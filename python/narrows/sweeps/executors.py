@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import queue
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from narrows.models.plugins import cargo
 from narrows.operating_system import block_signals, processors, restore_signals
 from narrows.runs.metric import Metric
 from narrows.sweeps.model import PluginJson
-from narrows.sweeps.worker import READY, Case, Outcome, work
+from narrows.sweeps.worker import READY, Case, Outcomes, work
 
 if TYPE_CHECKING:
     from narrows.models.plugins import Cargo
@@ -45,7 +46,7 @@ _LARGEST = 2000
 _AHEAD = 4
 """Maximum number of finished batches that wait to be stored, per process."""
 
-_Done = queue.Queue[list[Outcome] | BaseException | None]
+_Done = queue.Queue[Outcomes | BaseException | None]
 """The outcomes of a process: finished batches, an exception, or None at the end."""
 
 _BEGIN = (
@@ -117,9 +118,9 @@ class Batches:
 class Crew(Protocol):
     """An executor of cases."""
 
-    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """Yields lists of outcomes as cases end, in any order. While no case ends, it yields an
-        empty list several times per second.
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
+        """Yields outcomes as cases end, in any order. While no case ends, it yields empty outcomes
+        several times per second.
         """
 
     def close(self) -> None:
@@ -143,7 +144,7 @@ class Local:
         while self._waiting:
             self._waiting.pop().end()
 
-    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
         """Yields the outcomes of the cases. After an error, and without `keep`, the processes end
         when this generator ends.
         """
@@ -163,7 +164,7 @@ class Local:
                 try:
                     found = done.get(timeout=_PATIENCE_S)
                 except queue.Empty:
-                    yield []
+                    yield Outcomes()
                     continue
                 if isinstance(found, BaseException):
                     raise found
@@ -200,13 +201,13 @@ class Threads:
     def close(self) -> None:
         """Does nothing: all threads end with their cases."""
 
-    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
         """Yields outcomes in batches. If this generator is closed early, simulations that have
         begun are finished, but runs of other engines are stopped.
         """
         batches = Batches(cases, count, self.workers)
         with ThreadPoolExecutor(max_workers=self.workers) as pool:
-            waiting: set[Future[tuple[list[Outcome], float]]] = set()
+            waiting: set[Future[tuple[Outcomes, float]]] = set()
             try:
                 while True:
                     while len(waiting) < self.workers and (batch := batches.next()):
@@ -217,7 +218,7 @@ class Threads:
                         return
                     ready, waiting = wait(waiting, _PATIENCE_S, FIRST_COMPLETED)
                     if not ready:
-                        yield []
+                        yield Outcomes()
                     for one in ready:
                         outcomes, seconds = one.result()
                         batches.took(len(outcomes), seconds)
@@ -236,7 +237,7 @@ class _Worker:
     """A child process and the thread that communicates with it. A process that dies is replaced."""
 
     def __init__(self) -> None:
-        self._child: subprocess.Popen[str] | None = None
+        self._child: subprocess.Popen[bytes] | None = None
         self._over = threading.Event()
         self._todo: queue.SimpleQueue[tuple[Batches, _Done] | None] = queue.SimpleQueue()
         # The process ends with the thread that started it (`die_with_parent`), so the thread waits
@@ -254,16 +255,19 @@ class _Worker:
     def _serve(self, batches: Batches, done: _Done) -> None:
         try:
             while not self._over.is_set() and (batch := batches.next()):
+                if self._over.is_set():  # The reader ended while the batch was prepared.
+                    return
                 begin = time.monotonic()
-                outcomes = self._ask(batch)
-                if outcomes is None and not self._over.is_set():
+                outcomes: list[Outcomes | None] = [self._ask(batch)]
+                if outcomes == [None] and not self._over.is_set():
                     # A case of the batch killed the process. Each case is run again alone, to
                     # identify this case and to obtain the outcomes of the others.
-                    outcomes = [o for case in batch for o in (self._ask([case]) or [_died(case)])]
+                    outcomes = [self._ask([case]) or _died(case) for case in batch]
                 if self._over.is_set():
                     return
                 batches.took(len(batch), time.monotonic() - begin)
-                self._tell(done, outcomes or [])
+                for one in filter(None, outcomes):
+                    self._tell(done, one)
             self._tell(done, None)
         except BaseException as error:
             self._tell(done, error)
@@ -271,14 +275,14 @@ class _Worker:
             if self._over.is_set():
                 self.end()  # The process may have been started after the reader ended.
 
-    def _tell(self, done: _Done, what: list[Outcome] | BaseException | None) -> None:
+    def _tell(self, done: _Done, what: Outcomes | BaseException | None) -> None:
         """Puts an object into the queue as soon as there is room, unless the reader has ended."""
         while not self._over.is_set():
             with suppress(queue.Full):
                 done.put(what, timeout=0.1)
                 return
 
-    def _ask(self, batch: list[Case]) -> list[Outcome] | None:
+    def _ask(self, batch: list[Case]) -> Outcomes | None:
         if self._child is None:
             with signals_blocked():
                 self._child = subprocess.Popen(
@@ -292,8 +296,6 @@ class _Worker:
                     ],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    text=True,
-                    encoding="utf-8",
                 )
             assert self._child.stdout is not None
             # A process that was killed while it started counts as dead. A process that ended by
@@ -303,15 +305,14 @@ class _Worker:
         child = self._child
         assert child.stdin is not None and child.stdout is not None  # noqa: PT018
         try:
-            child.stdin.write(json.dumps(batch) + "\n")
+            pickle.dump(batch, child.stdin)
             child.stdin.flush()
-            line = child.stdout.readline()
-        except (OSError, ValueError):
-            line = ""
-        if not line.endswith("\n"):
+            outcomes = pickle.load(child.stdout)
+        except (OSError, ValueError, EOFError, pickle.UnpicklingError):
             self._close()
             return None
-        return [(key, rows, error) for key, rows, error in json.loads(line)]
+        assert isinstance(outcomes, Outcomes)
+        return outcomes
 
     def end(self) -> None:
         """Ends the process in any state, and its thread."""
@@ -333,7 +334,7 @@ class _Worker:
 _DIED = "the process that ran it died"
 
 
-def _died(case: Case, why: str = "") -> Outcome:
+def _died(case: Case, why: str = "") -> Outcomes:
     """The outcome of a case whose process died. A model of a plugin may be the reason, so the
     outcome names those of the case.
     """
@@ -342,7 +343,7 @@ def _died(case: Case, why: str = "") -> Outcome:
     used = [f"{name} ({about['from']})" for name, about in loaded.used(tree).items()]
     if used:
         reason += f"; the run used the plugin of {', '.join(used)}"
-    return key, [], reason
+    return Outcomes(failed={key: reason})
 
 
 _GOES_ON = "what had landed is kept, and the same command goes on with the rest"
@@ -477,7 +478,7 @@ class Ray:
                 for one in ready:
                     yield waiting.pop(one), self._ray.get(one)
 
-    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[Outcomes]:
         """Yields the outcomes of the cases. If a node dies, other nodes run its batches. If a
         batch ends its process repeatedly, each of its cases is run again alone.
         """
@@ -493,7 +494,7 @@ class Ray:
                     return
                 ready, _ = self._ray.wait(list(waiting), num_returns=1, timeout=_PATIENCE_S)
                 if not ready:
-                    yield []
+                    yield Outcomes()
                 for one in ready:
                     batch = waiting.pop(one)
                     try:
@@ -501,7 +502,8 @@ class Ray:
                     except self._ray.exceptions.RayTaskError as error:
                         # Raised before the first run, such as by a plugin that cannot be loaded.
                         reason = str(error.cause) or _first_line(error)
-                        outcomes, seconds = [(key, [], reason) for key, _, _ in batch], BATCH_S
+                        outcomes = Outcomes(failed={key: reason for key, _, _ in batch})
+                        seconds = BATCH_S
                     except self._ray.exceptions.RayError as error:
                         if len(batch) > 1:
                             for case in batch:
@@ -510,7 +512,7 @@ class Ray:
                                 )
                                 waiting[again] = [case]
                             continue
-                        outcomes, seconds = [_died(batch[0], _first_line(error))], BATCH_S
+                        outcomes, seconds = _died(batch[0], _first_line(error)), BATCH_S
                     batches.took(len(batch), seconds)
                     yield outcomes
 
@@ -521,7 +523,7 @@ def _timed(
     engine: EngineChoice | None = None,
     progress: Progress | None = None,
     models: Sequence[Cargo] = (),
-) -> tuple[list[Outcome], float]:
+) -> tuple[Outcomes, float]:
     if models:
         _core.exit_if_locked()
     for plugin in models:

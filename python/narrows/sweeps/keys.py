@@ -9,6 +9,7 @@ then replaced by a table with this `kind`.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from narrows.errors import NarrowsError
 from narrows.json_object import JsonObject
@@ -16,11 +17,12 @@ from narrows.json_object import JsonObject
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[(\d+)\])?")
 
 
-def steps(key: str) -> list[tuple[str, int | None]]:
+@lru_cache(maxsize=1000)
+def steps(key: str) -> tuple[tuple[str, int | None], ...]:
     """The parts of a key: names, each with its index in a list or None.
 
     >>> steps("flow[1].cc.hystart")
-    [('flow', 1), ('cc', None), ('hystart', None)]
+    (('flow', 1), ('cc', None), ('hystart', None))
 
     Raises:
         NarrowsError: If the text is not a key.
@@ -31,11 +33,11 @@ def steps(key: str) -> list[tuple[str, int | None]]:
             f"`{key}` is no key of a scenario; write one like `path.rate`, `flow[1].cc` or "
             "`flow.cc`"
         )
-    return [
+    return tuple(
         (match[1], None if match[2] is None else int(match[2]))
         for match in found
         if match is not None
-    ]
+    )
 
 
 def put(tree: JsonObject, key: str, value: object) -> None:

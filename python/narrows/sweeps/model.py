@@ -1,4 +1,4 @@
-"""The types of the JSON of `narrows sweep`, and of the JSON lines that its processes exchange."""
+"""The types of the JSON of `narrows sweep`, and of the arguments of its processes."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""Converts the metrics of a run to rows of a table. There is a row for each flow, which also
-contains the metrics of the whole run.
+"""The columns of the rows of runs. There is a row for each flow, which also contains the metrics of
+the whole run. The engine computes the rows (`core/src/engine/rows.rs`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from narrows.json_object import JsonObject
 
@@ -48,9 +46,6 @@ TRANSFERS = tuple(
 """Statistics of completion time and slowdown of the completed transfers of all flows of the run
 together, for example of many flows with a `size`.
 """
-
-Transfers = Mapping[str, Sequence[tuple[float, float | None]]]
-"""Completion time, in s, and slowdown of each completed transfer, by flow."""
 
 DIRECTIONS = ("down", "up")
 """Directions of flows, for each of which Jain's index is computed."""
@@ -128,159 +123,3 @@ def limits(name: str) -> tuple[float, float | None]:
     ((0.0, 1.0), (0.0, None), (-inf, None))
     """
     return (0.0 if name in _METRICS else -math.inf), MOST.get(name)
-
-
-def rows(key: str, figures: Mapping[str, Any], transfers: Transfers | None = None) -> list[Row]:
-    """The rows of a run, from its JSON and its completed transfers. A run without flows has one
-    row.
-    """
-    done = transfers or {}
-    queue, path = figures["queue"], figures["path"]
-    pings = next((probe["rtt_ms"] for probe in figures["probes"]), dict.fromkeys(WAITS))
-    whole = {
-        "key": key,
-        "rate_mbit": path["rate_mbit"],
-        "rtt_ms": path["rtt_ms"],
-        "buffer_bdp": path["buffer_bdp"],
-        **{f"queue_delay_{which}_ms": queue["delay_ms"][which] for which in WAITS},
-        "queue_drops": queue["drops"],
-        "queue_marks": queue["marks"],
-        "backlog_mean_packets": queue["backlog_packets"]["mean"],
-        **{f"ping_{which}_ms": pings[which] for which in WAITS},
-        "jain": figures["fairness"]["jain"],
-        **{
-            f"jain_{direction}": _at(figures, ("fairness", "by_direction", direction, "jain"))
-            for direction in DIRECTIONS
-        },
-        **_together([one for of in done.values() for one in of]),
-        "like": figures["scenario"]["host"]["like"],
-        "version": figures["narrows"],
-        "scenario_format": figures["scenario"]["format"],
-        **_engine(figures),
-    }
-    found = []
-    for number, flow in enumerate(figures["flows"]):
-        own = {
-            name.format(which): flow[spread][which] for spread, name, of in SPREADS for which in of
-        }
-        own |= {name: flow[name] for name in ("cc", *FLOW, "fct_s")}
-        own |= _application(flow.get("workload", {}))
-        own |= _spread(SLOWDOWNS, _slowdowns(done.get(flow["id"], ())))
-        found.append(whole | own | {"flow_number": number, "flow": flow["id"]})
-    return found or [whole | {"flow_number": None}]
-
-
-def _engine(figures: Mapping[str, Any]) -> Row:
-    """The columns of the engine and of the name and key of its kernel.
-
-    >>> _engine({"engine": "sim"})
-    {'engine': 'sim', 'kernel': None, 'kernel_key': None}
-    """
-    engine = figures["engine"]
-    used = _at(figures, ("provenance", "kernel")) if engine == "linux" else None
-    named = _at(figures, ("instruments", "kernel")) if engine == "live" else None
-    return {
-        "engine": engine,
-        "kernel": used["name"] if used else named,
-        "kernel_key": used["key"] if used else None,
-    }
-
-
-def has_transfers(figures: Mapping[str, Any]) -> bool:
-    """Whether a flow has completed its transfer or has a workload of transfers."""
-    return any(
-        flow["fct_s"] is not None
-        or flow.get("workload", {}).get("kind") in {"poisson", "empirical"}
-        for flow in figures["flows"]
-    )
-
-
-def completed(columns: Mapping[str, Sequence[Any]]) -> Transfers:
-    """The completed transfers, from the columns of the table of transfers.
-
-    >>> completed({"flow": ["a", "a"], "fct_s": [2.0, None], "slowdown": [4.0, None]})
-    {'a': [(2.0, 4.0)]}
-    """
-    found: dict[str, list[tuple[float, float | None]]] = {}
-    names = ("flow", "fct_s", "slowdown")
-    for flow, fct_s, slowdown in zip(*(columns[name] for name in names), strict=True):
-        if fct_s is not None:
-            found.setdefault(flow, []).append((fct_s, slowdown))
-    return found
-
-
-def _together(transfers: Sequence[tuple[float, float | None]]) -> Row:
-    """The columns for the transfers of all flows together."""
-    half = len(TRANSFERS) // 2
-    times = _spread(TRANSFERS[:half], [fct_s for fct_s, _ in transfers])
-    return times | _spread(TRANSFERS[half:], _slowdowns(transfers))
-
-
-def _slowdowns(transfers: Sequence[tuple[float, float | None]]) -> list[float]:
-    return [slowdown for _, slowdown in transfers if slowdown is not None]
-
-
-def _spread(names: Sequence[str], values: Sequence[float]) -> Row:
-    """Mean and percentiles of values by column name. A percentile is the value at its rank, without
-    interpolation.
-
-    >>> list(_spread(SLOWDOWNS, [4.0, 1.0]).values()), list(_spread(SLOWDOWNS, []).values())
-    ([2.5, 4.0, 4.0, 4.0], [None, None, None, None])
-    """
-    n, in_order = len(values), sorted(values)
-    if not n:
-        return dict.fromkeys(names)
-    ranks = (min(n - 1, int(q * n)) for q in (0.5, 0.95, 0.99))
-    found = (math.fsum(in_order) / n, *(in_order[rank] for rank in ranks))
-    return dict(zip(names, found, strict=True))
-
-
-_NO_APPLICATION: Row = dict.fromkeys(("workload", *DATAGRAMS, *APPLICATION))
-"""The columns of a flow without an application; most flows have none."""
-
-
-def _application(workload: Mapping[str, Any]) -> Row:
-    """The columns of the metrics of a flow's application.
-
-    >>> row = _application({"kind": "web", "page_load_s": {"mean": 2.0, "p50": 1.9, "p95": 3.0,
-    ...     "p99": 3.0}})
-    >>> row["workload"], row["page_load_p95_s"], row["mos"], row["udp_loss"]
-    ('web', 3.0, None, None)
-    """
-    if not workload:
-        return _NO_APPLICATION
-    found = {name: _at(workload, place) for name, place in APPLICATION.items()}
-    return {"workload": workload.get("kind"), **_datagrams(workload), **found}
-
-
-def _at(tree: Any, place: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
-    for key in place:
-        tree = tree.get(key) if isinstance(tree, Mapping) else None
-    return tree
-
-
-def _datagrams(workload: Mapping[str, Any]) -> Row:
-    """The metrics of the receiver of datagrams; None for other workloads.
-
-    >>> _datagrams({"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5})
-    {'udp_loss': 0.1, 'udp_delay_p95_ms': 12.0, 'udp_jitter_ms': 0.5}
-    >>> directions = [{"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5}, {"loss": 0.0,
-    ...     "delay_ms": {"p95": 30.0}}]
-    >>> _datagrams({"kind": "voip", "ways": dict(zip(("to_client", "to_server"), directions))})
-    {'udp_loss': 0.1, 'udp_delay_p95_ms': 30.0, 'udp_jitter_ms': 0.5}
-    >>> _datagrams({"kind": "web"})
-    {'udp_loss': None, 'udp_delay_p95_ms': None, 'udp_jitter_ms': None}
-    """
-    directions = (
-        list(workload["ways"].values())
-        if "ways" in workload
-        else [workload]
-        if "jitter_ms" in workload
-        else []
-    )
-    places = (("loss",), ("delay_ms", "p95"), ("jitter_ms",))
-    told = [
-        [value for direction in directions if (value := _at(direction, place)) is not None]
-        for place in places
-    ]
-    return {name: max(values, default=None) for name, values in zip(DATAGRAMS, told, strict=True)}

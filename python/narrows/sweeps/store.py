@@ -28,7 +28,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from narrows import extras, operating_system
 from narrows.errors import OutputError, reason
@@ -42,8 +42,10 @@ from narrows.sweeps.rows import (
     SPREADS,
     TRANSFERS,
     WAITS,
-    Row,
 )
+
+if TYPE_CHECKING:
+    from narrows.sweeps.worker import Columns
 
 extras.require_pyarrow()
 import pyarrow as pa  # noqa: E402 - behind the error that names the extra
@@ -141,15 +143,15 @@ class Store:
             self._tidy()
         return keys
 
-    def add(self, new: Sequence[Row]) -> None:
-        """Stores rows, which are on the disk when the call returns.
+    def add(self, new: Sequence[Columns]) -> None:
+        """Stores the rows of several batches, which are on the disk when the call returns.
 
         Raises:
             OutputError: If the rows cannot be written.
         """
         if new:
             with _told(self.directory):
-                self._write(pa.Table.from_pylist(list(new), schema=SCHEMA))
+                self._write(pa.concat_tables(map(_table, new)))
                 if len(self._parts()) - self._grown > _MANY:
                     self._merge()
 
@@ -355,6 +357,18 @@ class Store:
                     part.unlink()
 
 
+def _table(rows: Columns) -> pa.Table:
+    """Rows as a table with the columns of `SCHEMA`."""
+    count = len(rows["key"])
+    arrays = [
+        pa.array(rows[field.name], field.type)
+        if field.name in rows
+        else pa.nulls(count, field.type)
+        for field in SCHEMA
+    ]
+    return pa.table(arrays, schema=SCHEMA)
+
+
 def _each_once(parts: Sequence[Path], columns: list[str]) -> Iterator[tuple[Path, pa.Table]]:
     """The rows of each of these parts, without runs that an earlier part contains."""
     keys = [_read(part, ["key"])["key"].unique() for part in parts]
@@ -371,7 +385,7 @@ def _each_once(parts: Sequence[Path], columns: list[str]) -> Iterator[tuple[Path
         yield part, table
 
 
-Columns = dict[str, dict[str, list[pa.Array]]]
+Groups = dict[str, dict[str, list[pa.Array]]]
 """For each value of a column, the values of other columns, in pieces."""
 
 
@@ -385,11 +399,11 @@ def _medians(of: Mapping[str, list[pa.Array]]) -> dict[str, float | None]:
 
 def _sorted_out(
     parts: Sequence[Path], keys: pa.Array, by: str, columns: Sequence[str]
-) -> tuple[int, Columns]:
+) -> tuple[int, Groups]:
     """The number of rows of the runs with these keys, and the values of `columns` for each value of
     the column `by`.
     """
-    rows, found = 0, Columns()
+    rows, found = 0, Groups()
     for _, table in _each_once(parts, ["key", by, *columns]):
         table = table.filter(pc.is_in(table["key"], value_set=keys))  # noqa: PLW2901
         rows += table.num_rows

@@ -30,7 +30,7 @@ from narrows.sweeps.design import Design, Values
 from narrows.sweeps.executors import Crew
 from narrows.sweeps.executors import crew as crew_of
 from narrows.sweeps.store import Medians, Store
-from narrows.sweeps.worker import Case
+from narrows.sweeps.worker import Case, Columns
 
 extras.require_pyarrow()
 import pyarrow as pa  # noqa: E402 - behind the error that names the extra
@@ -233,7 +233,8 @@ class Sweep:
     ) -> set[str]:
         """Executes the runs that no other sweep has claimed, and returns the keys of the others."""
         planned = len(self)
-        done, rows, landed = planned - todo.wanting, [], time.monotonic()
+        done, landed = planned - todo.wanting, time.monotonic()
+        rows: list[Columns] = []
         elsewhere: set[str] = set()
         numbers: dict[str, tuple[int, int]] = {}
         tell(done, len(self.failures), planned)
@@ -242,12 +243,13 @@ class Sweep:
         outcomes = crew.outcomes(self._todo(store, todo, claims, numbers, elsewhere), todo.wanting)
         try:
             for batch in outcomes:
-                for key, found, error in batch:
-                    case, seed = numbers.pop(key)
-                    rows += found
-                    done += 1
-                    if error is not None:
-                        self._failed(store, case, seed, key, error)
+                for key in batch.finished():
+                    del numbers[key]
+                for key, why in batch.failed.items():
+                    self._failed(store, *numbers.pop(key), key, why)
+                done += len(batch)
+                if batch.rows:
+                    rows.append(batch.rows)
                 if rows and time.monotonic() - landed > _LAND_S:
                     store.add(rows)
                     rows, landed = [], time.monotonic()
