@@ -398,21 +398,23 @@ impl Passage<'_> {
         if more {
             return Ok(());
         }
-        let next = self.next();
         let now = self.time();
-        if next <= now {
-            return Ok(());
-        }
-        let until = next.min(now + self.e.longest);
         match self.e.manner.tick {
             Some(tick) if self.e.network.waits() => {
-                let at = Time::from_ns((now.as_ns() / tick.as_ns() + 1) * tick.as_ns());
-                self.clock.sleep_until(at);
-                self.wakes = Some(at);
+                // Packets that are due before the next tick leave at this tick. If each packet left
+                // as soon as the previous one is written, none could be joined at high rates.
+                let at = Time::from_ns((self.now.as_ns() / tick.as_ns() + 1) * tick.as_ns());
+                if now < at {
+                    self.clock.sleep_until(at);
+                    self.wakes = Some(at);
+                }
             }
             _ => {
-                self.wait(until.since(now).as_ns())?;
-                self.wakes = Some(until);
+                let until = self.next().min(now + self.e.longest);
+                if now < until {
+                    self.wait(until.since(now).as_ns())?;
+                    self.wakes = Some(until);
+                }
             }
         }
         Ok(())
