@@ -373,6 +373,7 @@ impl Frame {
     /// were appended already.
     pub fn continued_by(&self, len: usize, next: &Frame) -> bool {
         Arc::ptr_eq(&self.whole, &next.whole)
+            && len > 0
             && next.offset as usize == self.offset as usize + len
             && len % self.whole.mss == 0
             && next.tos == self.tos
@@ -598,6 +599,9 @@ mod tests {
         let mut marked = cut[1].clone();
         marked.set_ce();
         assert!(!cut[0].continued_by(1448, &marked));
+        // Two copies of a packet without payload, in a network that duplicates.
+        let empty = frames(&super_packet(0, 0), false).remove(0);
+        assert!(!empty.continued_by(0, &empty.clone()));
     }
 
     #[test]
