@@ -40,6 +40,8 @@ pub(crate) struct Half {
 pub(crate) struct Window {
     pub begin: Time,
     pub end: Time,
+    /// The receivers of both halves handle the events before this time.
+    received: Time,
     /// The packets that arrive at the receivers of both halves, and later ones.
     arrivals: Arrivals,
     /// Copies of those for the second half. A processor core reads memory that another core has
@@ -127,12 +129,18 @@ impl Half {
 impl Lookahead {
     /// Takes the next window from `begin` on, which ends at `limit` or before, and the packets that
     /// arrive in it.
-    pub fn take_window(&mut self, datapath: &mut Datapath, begin: Time, limit: Time) -> Window {
-        self.until = (begin + self.span).min(limit);
+    pub fn take_window(
+        &mut self,
+        datapath: &mut Datapath,
+        begin: Time,
+        last: Time,
+        limit: Time,
+    ) -> Window {
+        let received = (begin + self.ahead).min(limit);
         let arrivals = take_arrivals::<FAR>(datapath);
         let mut of_second = std::mem::take(&mut self.of_second);
         of_second.clear();
-        let now = arrivals.iter().take_while(|(at, _)| *at < self.until);
+        let now = arrivals.iter().take_while(|(at, _)| *at < received);
         for ((at, packet), place) in now.zip(0..) {
             if packet.is_of_endpoint() && !datapath.flows.hold(packet.flow() as usize) {
                 of_second.push_back((*at, packet.with_place(place)));
@@ -140,7 +148,8 @@ impl Lookahead {
         }
         Window {
             begin,
-            end: self.until,
+            end: (begin + self.span).min(last),
+            received,
             arrivals,
             of_second,
         }
@@ -156,13 +165,20 @@ impl Lookahead {
     /// Runs the receivers of one half in a window. Returns the number of arrivals handled.
     pub fn run_receivers_of_half(&mut self, datapath: &mut Datapath, window: &Window) -> usize {
         self.until = window.end;
-        outbox(datapath, |outbox| outbox.begin(window.begin));
+        outbox(datapath, |outbox| outbox.begin(self.received));
+        self.received = window.received;
         let arrivals = if datapath.flows.begin_with_first() {
             &window.arrivals
         } else {
             &window.of_second
         };
-        let n = run_end::<FAR>(&mut self.far, datapath, arrivals, self.until, self.until);
+        let n = run_end::<FAR>(
+            &mut self.far,
+            datapath,
+            arrivals,
+            self.received,
+            self.received,
+        );
         outbox(datapath, |outbox| outbox.number());
         send(datapath, FAR);
         outbox(datapath, |outbox| outbox.begin(window.begin));
@@ -179,7 +195,7 @@ impl Window {
     /// Number of packets that arrive in the window, or `most` if there are more.
     pub fn arrivals(&self, most: usize) -> usize {
         let arrivals = self.arrivals.iter().take(most);
-        arrivals.take_while(|(at, _)| *at < self.end).count()
+        arrivals.take_while(|(at, _)| *at < self.received).count()
     }
 }
 

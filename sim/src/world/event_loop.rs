@@ -110,7 +110,7 @@ impl World {
             let Some(lookahead) = &mut self.lookahead else {
                 return Ok(());
             };
-            let Some(begin) = lookahead.next_window(&self.datapath, sampler) else {
+            let Some(begin) = lookahead.next_window(&self.datapath, sampler, until) else {
                 return Ok(());
             };
             if begin > until || (until > self.end && pings == 0) {

@@ -105,8 +105,8 @@ impl World {
             let (Some(lookahead), Some(half)) = (&mut self.lookahead, &mut self.half) else {
                 return Ok(());
             };
-            let first = lookahead.next_window(&self.datapath, sampler);
-            let second = half.lookahead.next_window(&half.datapath, Time::MAX);
+            let first = lookahead.next_window(&self.datapath, sampler, until);
+            let second = half.lookahead.next_window(&half.datapath, Time::MAX, until);
             let Some(begin) = first.min(second) else {
                 return Ok(());
             };
@@ -118,8 +118,8 @@ impl World {
             let Some(lookahead) = &mut self.lookahead else {
                 return Ok(());
             };
-            let limit = after(until.min(sampler));
-            let window = lookahead.take_window(&mut self.datapath, begin, limit);
+            let (last, limit) = (after(until.min(sampler)), after(until));
+            let window = lookahead.take_window(&mut self.datapath, begin, last, limit);
             let (sampled, window) = (sampler < window.end, Arc::new(window));
             let other_runs = other.filter(|_| window.arrivals(FEW) == FEW);
             let task = Task::Run(Arc::clone(&window));
