@@ -46,8 +46,9 @@ use crate::datapath::Datapath;
 use crate::flow::{RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::packet::{Kind, Packet};
 use crate::prefetch::{load, prefetch};
-pub(crate) use half::{Half, Window, send_both};
-use inbox::{Arrivals, Inbox};
+pub(crate) use half::{Half, Window, end_window, send_both};
+pub(crate) use inbox::Arrivals;
+use inbox::Inbox;
 use narrows_core::engine::Network;
 use narrows_core::net::lookahead::Lookahead as _;
 use narrows_core::net::{FAR, NEAR, Port};
@@ -75,8 +76,6 @@ pub(crate) struct Lookahead {
     until: Time,
     /// The receivers have handled all events before this time.
     received: Time,
-    /// Memory for the arrivals of the second half of the flows.
-    of_second: Arrivals,
 }
 
 impl Lookahead {
@@ -105,7 +104,6 @@ impl Lookahead {
             ahead: forward,
             until: Time::ZERO,
             received: Time::ZERO,
-            of_second: Arrivals::new(),
         })
     }
 
@@ -123,19 +121,20 @@ impl Lookahead {
     /// Begin of the next window, given the time of the next sample; `None` without lookahead. It is
     /// `last` or earlier until the receivers have handled all events up to `last`.
     pub fn next_window(&self, datapath: &Datapath, sample: Time, last: Time) -> Option<Time> {
-        let next = self.next_event(datapath, sample)?;
+        datapath.network.outbox.as_ref()?;
+        let next = self.next_event(datapath).min(sample.max(self.until));
         let behind = self.received <= last;
         Some(if behind { next.min(last) } else { next })
     }
 
-    /// A time before which nothing happens at the senders, on the path and at the receivers.
-    fn next_event(&self, datapath: &Datapath, sample: Time) -> Option<Time> {
+    /// A time before which nothing happens at both ends and on the path.
+    pub fn next_event(&self, datapath: &Datapath) -> Time {
         let network = &datapath.network;
         let (Network::Wired(path), Some(sent)) = (&network.network, &network.outbox) else {
-            return None;
+            return Time::MAX;
         };
         if !sent.is_empty() {
-            return Some(self.until);
+            return self.until;
         }
         let ends = self
             .near
@@ -143,7 +142,7 @@ impl Lookahead {
             .min(self.far.next())
             .min(path.arrival(NEAR));
         let all = ends.min(path.due()).min(datapath.timers.next());
-        Some(self.until.max(all.min(sample)))
+        self.until.max(all)
     }
 
     /// Begins a window: runs the path up to `begin`, then all receivers. Returns the end of the
