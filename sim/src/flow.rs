@@ -1,7 +1,7 @@
 //! A flow with both of its endpoints.
 
 use crate::packet::Label;
-use crate::prefetch::on_large_pages;
+use crate::prefetch::{on_large_pages, prefetch};
 use narrows_core::metrics::FlowMeter;
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::tcp::{Config, Receiver, Sender};
@@ -120,10 +120,25 @@ impl Flows {
     pub fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.list.iter()
     }
-    /// All of these flows with their numbers, in order.
+    /// All of these flows with their numbers, in order. The records that a sample reads are
+    /// prefetched.
     pub fn numbered(&mut self) -> impl Iterator<Item = (u32, &mut Flow)> {
         let numbers = (self.first as u32..).step_by(1 << self.step);
-        numbers.zip(&mut self.list)
+        let mut rest = self.list.as_mut_slice();
+        let flows = std::iter::from_fn(move || {
+            let (flow, behind) = std::mem::take(&mut rest).split_first_mut()?;
+            if let Some(next) = behind.get(2) {
+                prefetch(&next.sender);
+                prefetch(&next.meter);
+            }
+            if let Some(next) = behind.first() {
+                prefetch(next.sender.cc());
+                prefetch(&*next.meter);
+            }
+            rest = behind;
+            Some(flow)
+        });
+        numbers.zip(flows)
     }
     /// Removes every second flow, beginning with the second one, and returns them.
     pub fn divide(&mut self) -> Flows {

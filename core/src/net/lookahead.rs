@@ -7,9 +7,9 @@ use alloc::collections::VecDeque;
 
 /// A network whose two ends affect each other only after a delay.
 pub trait Lookahead<P> {
-    /// Returns the minimum time after which an event at one port can affect the other port, if
-    /// there is a constant minimum.
-    fn lookahead(&self) -> Option<Span>;
+    /// Returns the minimum times after which an event at NEAR can affect FAR, and one at FAR can
+    /// affect NEAR, if there are constant minima.
+    fn lookahead(&self) -> Option<[Span; 2]>;
     /// Passes packets that enter at `port` at one time to the network, in this order.
     fn push_burst<O: NetworkObserver<P>>(
         &mut self,

@@ -382,12 +382,12 @@ impl<P: Packet> Lookahead<P> for Path<P> {
 
     /// Returns `None` unless the delay behind the last hop is constant and the reverse path has no
     /// hop.
-    fn lookahead(&self) -> Option<Span> {
+    fn lookahead(&self) -> Option<[Span; 2]> {
         match (&self.forward.out, &self.reverse.out) {
             (DelayLine::Constant(forward), DelayLine::Constant(reverse))
                 if self.reverse.hops.is_empty() =>
             {
-                Some(forward.delay().min(reverse.delay()))
+                Some([forward.delay(), reverse.delay()])
             }
             _ => None,
         }

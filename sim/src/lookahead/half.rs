@@ -34,17 +34,22 @@ use narrows_core::units::Time;
 pub(crate) struct Half {
     pub datapath: Datapath,
     pub lookahead: Lookahead,
+    /// Copies of the packets that arrive at its receivers in the present window. A processor core
+    /// reads memory that another core has written slowly, so the second thread reads only these.
+    pub arrivals: Arrivals,
+    /// A time before which it has no event.
+    pub next: Time,
+    /// Number of events handled in the last window.
+    pub events: u64,
 }
 
-/// A window, and the packets that arrive at the receivers.
+/// A window of the senders.
+#[derive(Copy, Clone)]
 pub(crate) struct Window {
     pub begin: Time,
     pub end: Time,
-    /// The packets that arrive at the receivers of both halves, and later ones.
-    arrivals: Arrivals,
-    /// Copies of those for the second half. A processor core reads memory that another core has
-    /// written slowly, so the second thread reads only these.
-    of_second: Arrivals,
+    /// The receivers of both halves handle the events before this time.
+    received: Time,
 }
 
 /// Whether a timer belongs to the second half of the flows.
@@ -93,9 +98,11 @@ impl Half {
             lookahead: Lookahead {
                 near: Inbox::new(n),
                 far: Inbox::new(n),
-                of_second: Arrivals::new(),
                 ..*lookahead
             },
+            arrivals: Arrivals::new(),
+            next: Time::ZERO,
+            events: 0,
         })
     }
 
@@ -104,6 +111,7 @@ impl Half {
         let Half {
             datapath: mut other,
             lookahead: others,
+            ..
         } = self;
         send_both(datapath, &mut other);
         let mut acks = take_arrivals::<NEAR>(datapath);
@@ -125,44 +133,45 @@ impl Half {
 }
 
 impl Lookahead {
-    /// Takes the next window from `begin` on, which ends at `limit` or before, and the packets that
-    /// arrive in it.
-    pub fn take_window(&mut self, datapath: &mut Datapath, begin: Time, limit: Time) -> Window {
-        self.until = (begin + self.span).min(limit);
+    /// Returns the next window from `begin` on, and takes the packets that arrive. Copies those for
+    /// the second half to `of_second`. The senders' window ends at `end` or before, and that of the
+    /// receivers at `limit` or before.
+    pub fn take_window(
+        &self,
+        datapath: &mut Datapath,
+        of_second: &mut Arrivals,
+        begin: Time,
+        [end, limit]: [Time; 2],
+    ) -> (Window, Arrivals) {
+        let received = (begin + self.ahead).min(limit);
         let arrivals = take_arrivals::<FAR>(datapath);
-        let mut of_second = std::mem::take(&mut self.of_second);
         of_second.clear();
-        let now = arrivals.iter().take_while(|(at, _)| *at < self.until);
+        let now = arrivals.iter().take_while(|(at, _)| *at < received);
         for ((at, packet), place) in now.zip(0..) {
             if packet.is_of_endpoint() && !datapath.flows.hold(packet.flow() as usize) {
                 of_second.push_back((*at, packet.with_place(place)));
             }
         }
-        Window {
+        let window = Window {
             begin,
-            end: self.until,
-            arrivals,
-            of_second,
-        }
-    }
-
-    /// Ends a window of which both halves have handled all events: removes `n` arrivals.
-    pub fn end_window(&mut self, datapath: &mut Datapath, mut window: Window, n: usize) {
-        window.arrivals.drain(..n);
-        self.of_second = window.of_second;
-        put_back::<FAR>(datapath, window.arrivals);
+            end: (begin + self.span).min(end),
+            received,
+        };
+        (window, arrivals)
     }
 
     /// Runs the receivers of one half in a window. Returns the number of arrivals handled.
-    pub fn run_receivers_of_half(&mut self, datapath: &mut Datapath, window: &Window) -> usize {
+    pub fn run_receivers_of_half(
+        &mut self,
+        datapath: &mut Datapath,
+        window: Window,
+        arrivals: &Arrivals,
+    ) -> usize {
         self.until = window.end;
-        outbox(datapath, |outbox| outbox.begin(window.begin));
-        let arrivals = if datapath.flows.begin_with_first() {
-            &window.arrivals
-        } else {
-            &window.of_second
-        };
-        let n = run_end::<FAR>(&mut self.far, datapath, arrivals, self.until, self.until);
+        outbox(datapath, |outbox| outbox.begin(self.received));
+        self.received = window.received;
+        let received = self.received;
+        let n = run_end::<FAR>(&mut self.far, datapath, arrivals, received, received);
         outbox(datapath, |outbox| outbox.number());
         send(datapath, FAR);
         outbox(datapath, |outbox| outbox.begin(window.begin));
@@ -175,11 +184,18 @@ impl Lookahead {
     }
 }
 
+/// Ends a window of which both halves have handled all events: removes the first `n` arrivals.
+pub(crate) fn end_window(datapath: &mut Datapath, mut arrivals: Arrivals, n: usize) {
+    arrivals.drain(..n);
+    put_back::<FAR>(datapath, arrivals);
+}
+
 impl Window {
-    /// Number of packets that arrive in the window, or `most` if there are more.
-    pub fn arrivals(&self, most: usize) -> usize {
-        let arrivals = self.arrivals.iter().take(most);
-        arrivals.take_while(|(at, _)| *at < self.end).count()
+    /// Whether at least `n` packets arrive at the receivers in the window.
+    pub fn has(self, n: usize, arrivals: &Arrivals) -> bool {
+        arrivals
+            .get(n - 1)
+            .is_some_and(|(at, _)| *at < self.received)
     }
 }
 

@@ -1,15 +1,18 @@
 //! Conservative parallel discrete-event lookahead: the two ends of the path run window by window
 //! instead of event by event.
 //!
-//! The lookahead is the shortest propagation delay between the ends of the path. An event at one
-//! end has no effect at the other end before this time has passed. Within a window of this length,
-//! three parts are therefore independent of each other, like logical processes in a conservative
-//! parallel simulation with synchronous windows. `t` is the begin of a window and `L` the
-//! lookahead:
+//! The lookahead of an end is the propagation delay to the other end. An event at one end has no
+//! effect at the other end before this time has passed. Three parts are therefore independent of
+//! each other within a window, like logical processes in a conservative parallel simulation with
+//! synchronous windows. `t` is the begin of a window of the senders, `F` the delay in the forward
+//! direction and `R` that in the reverse direction:
 //!
 //! ```text
-//!   path: packets sent before t ──▶ receivers: t to t + L ──▶ senders: t to t + L ──▶ next window
+//!   path: packets sent before t ──▶ receivers: up to t + F ──▶ senders: t to t + F + R ──▶ next
 //! ```
+//!
+//! The receivers are thus ahead of the senders, and a window has the length of the base RTT. With
+//! windows of the same time at both ends, it would have the length of the shorter delay.
 //!
 //! The flows at one end interact only on the path. So each end handles all events of one flow
 //! ([`inbox`]) before those of the next one. The packets that they send are sorted by time before
@@ -43,8 +46,9 @@ use crate::datapath::{Datapath, ReceiverEnd, SenderEnd};
 use crate::flow::{RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::packet::{Acks, Kind, Packet};
 use crate::prefetch::{load, prefetch};
-pub(crate) use half::{Half, Window, send_both};
-use inbox::{Arrivals, Inbox};
+pub(crate) use half::{Half, Window, end_window, send_both};
+pub(crate) use inbox::Arrivals;
+use inbox::Inbox;
 use narrows_core::engine::Network;
 use narrows_core::net::lookahead::Lookahead as _;
 use narrows_core::net::{FAR, NEAR, Port};
@@ -64,12 +68,14 @@ const SHORTEST: Span = Span::us(50);
 pub(crate) struct Lookahead {
     near: Inbox,
     far: Inbox,
-    /// Length of a window.
+    /// Length of a window of the senders.
     span: Span,
-    /// Both ends have handled all events before this time.
+    /// Time by which the receivers are ahead of the begin of such a window.
+    ahead: Span,
+    /// The senders have handled all events before this time.
     until: Time,
-    /// Memory for the arrivals of the second half of the flows.
-    of_second: Arrivals,
+    /// The receivers have handled all events before this time.
+    received: Time,
 }
 
 impl Lookahead {
@@ -86,14 +92,18 @@ impl Lookahead {
         let Network::Wired(path) = &datapath.network.network else {
             return None;
         };
-        let lookahead = path.lookahead().filter(|delay| *delay >= SHORTEST)?;
+        let [forward, reverse] = path.lookahead()?;
+        if forward.min(reverse) < SHORTEST {
+            return None;
+        }
         datapath.network.outbox = Some(Box::default());
         Some(Lookahead {
             near: Inbox::new(datapath.flows.len()),
             far: Inbox::new(datapath.flows.len()),
-            span: lookahead.min(LONGEST),
+            span: (forward + reverse).min(LONGEST),
+            ahead: forward,
             until: Time::ZERO,
-            of_second: Arrivals::new(),
+            received: Time::ZERO,
         })
     }
 
@@ -108,14 +118,23 @@ impl Lookahead {
         self.far.set(id, None);
     }
 
-    /// Begin of the next window, given the time of the next sample; `None` without lookahead.
-    pub fn next_window(&self, datapath: &Datapath, sample: Time) -> Option<Time> {
+    /// Begin of the next window, given the time of the next sample; `None` without lookahead. It is
+    /// `last` or earlier until the receivers have handled all events up to `last`.
+    pub fn next_window(&self, datapath: &Datapath, sample: Time, last: Time) -> Option<Time> {
+        datapath.network.outbox.as_ref()?;
+        let next = self.next_event(datapath).min(sample.max(self.until));
+        let behind = self.received <= last;
+        Some(if behind { next.min(last) } else { next })
+    }
+
+    /// A time before which nothing happens at both ends and on the path.
+    pub fn next_event(&self, datapath: &Datapath) -> Time {
         let network = &datapath.network;
         let (Network::Wired(path), Some(sent)) = (&network.network, &network.outbox) else {
-            return None;
+            return Time::MAX;
         };
         if !sent.is_empty() {
-            return Some(self.until);
+            return self.until;
         }
         let ends = self
             .near
@@ -123,7 +142,7 @@ impl Lookahead {
             .min(self.far.next())
             .min(path.arrival(NEAR));
         let all = ends.min(path.due()).min(datapath.timers.next());
-        Some(self.until.max(all.min(sample)))
+        self.until.max(all)
     }
 
     /// Begins a window: runs the path up to `begin`, then all receivers. Returns the end of the
@@ -131,9 +150,16 @@ impl Lookahead {
     pub fn run_receivers(&mut self, datapath: &mut Datapath, begin: Time, limit: Time) -> Time {
         self.until = (begin + self.span).min(limit);
         run_path(datapath, begin);
-        outbox(datapath, |outbox| outbox.begin(begin));
+        outbox(datapath, |outbox| outbox.begin(self.received));
+        self.received = (begin + self.ahead).min(limit);
         with_arrivals::<FAR>(datapath, |datapath, arrivals| {
-            run_end::<FAR>(&mut self.far, datapath, arrivals, self.until, self.until)
+            run_end::<FAR>(
+                &mut self.far,
+                datapath,
+                arrivals,
+                self.received,
+                self.received,
+            )
         });
         send(datapath, FAR);
         outbox(datapath, |outbox| outbox.begin(begin));

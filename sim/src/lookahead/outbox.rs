@@ -144,7 +144,8 @@ impl Outbox {
             };
             let burst = outbox.sorted[*next];
             if let Some(ahead) = outbox.sorted.get(*next + AHEAD) {
-                prefetch(&outbox.packets[ahead.packets().0]);
+                let (first, number) = ahead.packets();
+                prefetch(&outbox.packets[first..first + number]);
             }
             *next += 1;
             let (first, number) = burst.packets();

@@ -110,13 +110,15 @@ impl World {
             let Some(lookahead) = &mut self.lookahead else {
                 return Ok(());
             };
-            let Some(begin) = lookahead.next_window(&self.datapath, sampler) else {
+            let Some(begin) = lookahead.next_window(&self.datapath, sampler, until) else {
                 return Ok(());
             };
             if begin > until || (until > self.end && pings == 0) {
                 return Ok(());
             }
-            let end = lookahead.run_receivers(&mut self.datapath, begin, after(until));
+            // After the end, the last ping ends the run. Therefore nothing may be ahead of it.
+            let last = if until > self.end { begin } else { until };
+            let end = lookahead.run_receivers(&mut self.datapath, begin, after(last));
             loop {
                 let timer = self.datapath.timers.next();
                 let sampler = self.next_metrics.min(self.next_samples);

@@ -13,13 +13,13 @@ use super::event_loop::{after, fire};
 use super::sampling::sample_metrics;
 use crate::datapath::Datapath;
 use crate::error::SimError;
-use crate::lookahead::{Half, Lookahead, Window, outbox, send_both};
+use crate::lookahead::{Arrivals, Half, Lookahead, Window, end_window, outbox, send_both};
 use narrows_core::engine::Progress;
 use narrows_core::units::Time;
 use std::hint::spin_loop;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, Thread, park_timeout, scope, yield_now};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, ScopedJoinHandle, park_timeout, scope, yield_now};
 use std::time::Duration;
 
 /// Number of arrivals in a window from which on two threads are used.
@@ -34,24 +34,81 @@ const LOOKS_AWAKE: u32 = 8_000;
 const SLEEP: Duration = Duration::from_millis(1);
 
 /// The work of a thread with one half of the flows.
-#[derive(Clone)]
+#[derive(Copy, Clone)]
 enum Task {
     /// Handles all events of a window.
-    Run(Arc<Window>),
+    Run(Window),
     /// Takes samples for metrics.
     Sample(Time),
 }
 
-/// The half of the flows and the task that this thread passes to the other one.
+/// The half of the flows and the task that this thread passes to the other one. The other thread
+/// returns the same.
 type Order = (Box<Half>, Task);
 
-/// The other thread, and the channels to and from it.
+/// A place for one value, in cache lines of its own: a thread that waits for the value reads no
+/// other memory of the other thread.
+#[derive(Default)]
+#[repr(align(128))]
+struct Slot {
+    full: AtomicBool,
+    order: Mutex<Option<Order>>,
+}
+
+/// The slots to and from the other thread.
+#[derive(Default)]
+struct Slots {
+    /// An order that the other thread has not begun; this thread may take it back.
+    to: Slot,
+    from: Slot,
+    /// There will be no more orders.
+    over: AtomicBool,
+}
+
+/// The other thread. It ends when this value is dropped.
 struct Other<'a> {
-    thread: Thread,
-    orders: SyncSender<Order>,
-    /// Orders that the other thread has not begun; this thread may take them back.
-    waiting: &'a Mutex<Receiver<Order>>,
-    done: Receiver<Box<Half>>,
+    thread: ScopedJoinHandle<'a, ()>,
+    slots: &'a Slots,
+}
+
+impl Slot {
+    fn put(&self, order: Order) {
+        *self.order.lock().unwrap_or_else(PoisonError::into_inner) = Some(order);
+        self.full.store(true, Ordering::Release);
+    }
+    /// Takes the value, if there is one.
+    fn take(&self) -> Option<Order> {
+        if !self.full.load(Ordering::Relaxed) || !self.full.swap(false, Ordering::Acquire) {
+            return None;
+        }
+        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        order.take()
+    }
+    /// Waits for the value; returns `None` if there is none and the other thread has `ended`. The
+    /// value usually comes within microseconds, so the thread looks often before it sleeps.
+    fn wait(&self, ended: impl Fn() -> bool) -> Option<Order> {
+        let mut looks = 0;
+        loop {
+            let over = ended();
+            if let Some(order) = self.take() {
+                return Some(order);
+            }
+            match looks {
+                _ if over => return None,
+                0..LOOKS => spin_loop(),
+                LOOKS..LOOKS_AWAKE => yield_now(),
+                _ => park_timeout(SLEEP),
+            }
+            looks = looks.saturating_add(1);
+        }
+    }
+}
+
+impl Drop for Other<'_> {
+    fn drop(&mut self) {
+        self.slots.over.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+    }
 }
 
 impl World {
@@ -62,29 +119,19 @@ impl World {
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), SimError> {
         let end = self.end;
-        let (orders, waiting) = sync_channel(1);
-        let waiting = Mutex::new(waiting);
+        let slots = &Slots::default();
         let result = scope(|scope| {
-            let (finished, done) = sync_channel(1);
             let work = || {
-                let finished = finished;
-                while let Some((mut half, task)) = receive(|| take(&waiting)) {
-                    half.perform(&task, end);
-                    // The first thread needs the window again.
-                    drop(task);
-                    if finished.send(half).is_err() {
-                        break;
-                    }
+                while let Some((mut half, task)) =
+                    slots.to.wait(|| slots.over.load(Ordering::Acquire))
+                {
+                    half.perform(task, end);
+                    slots.from.put((half, task));
                 }
             };
             // Where there are no threads, this one handles both halves.
             let thread = Builder::new().spawn_scoped(scope, work);
-            let other = thread.ok().map(|thread| Other {
-                thread: thread.thread().clone(),
-                orders,
-                waiting: &waiting,
-                done,
-            });
+            let other = thread.ok().map(|thread| Other { thread, slots });
             self.run_windows_of_halves(until, progress, other.as_ref())
         });
         if let (Some(half), Some(lookahead)) = (self.half.take(), &mut self.lookahead) {
@@ -105,9 +152,8 @@ impl World {
             let (Some(lookahead), Some(half)) = (&mut self.lookahead, &mut self.half) else {
                 return Ok(());
             };
-            let first = lookahead.next_window(&self.datapath, sampler);
-            let second = half.lookahead.next_window(&half.datapath, Time::MAX);
-            let Some(begin) = first.min(second) else {
+            let first = lookahead.next_window(&self.datapath, sampler, until);
+            let Some(begin) = first.map(|first| first.min(half.next)) else {
                 return Ok(());
             };
             if begin > until || (until > self.end && pings == 0) {
@@ -115,29 +161,27 @@ impl World {
             }
             send_both(&mut self.datapath, &mut half.datapath);
             self.catch_up(begin);
-            let Some(lookahead) = &mut self.lookahead else {
+            let (Some(lookahead), Some(half)) = (&mut self.lookahead, &mut self.half) else {
                 return Ok(());
             };
-            let limit = after(until.min(sampler));
-            let window = lookahead.take_window(&mut self.datapath, begin, limit);
-            let (sampled, window) = (sampler < window.end, Arc::new(window));
-            let other_runs = other.filter(|_| window.arrivals(FEW) == FEW);
-            let task = Task::Run(Arc::clone(&window));
-            let n = self.at_once(other_runs, task, |world| {
+            let limits = [until.min(sampler), until].map(after);
+            let (window, arrivals) =
+                lookahead.take_window(&mut self.datapath, &mut half.arrivals, begin, limits);
+            let other_runs = other.filter(|_| window.has(FEW, &arrivals));
+            let n = self.at_once(other_runs, Task::Run(window), |world| {
                 let lookahead = world.lookahead.as_mut()?;
-                let end = world.end;
-                Some(run_window(&mut world.datapath, lookahead, &window, end))
+                let datapath = &mut world.datapath;
+                Some(run_window(
+                    datapath, lookahead, window, &arrivals, world.end,
+                ))
             });
-            let lookahead = self.lookahead.as_mut();
-            if let (Some(lookahead), Some(window), Some(Some(n))) =
-                (lookahead, Arc::into_inner(window), n)
-            {
-                lookahead.end_window(&mut self.datapath, window, n);
+            if let Some(Some(n)) = n {
+                end_window(&mut self.datapath, arrivals, n);
             }
             if let Some(half) = &mut self.half {
-                self.datapath.events += std::mem::take(&mut half.datapath.events) + 1;
+                self.datapath.events += std::mem::take(&mut half.events) + 1;
             }
-            if sampled {
+            if sampler < window.end {
                 self.sample_halves(sampler, other);
             }
             self.report(begin, progress)?;
@@ -170,32 +214,42 @@ impl World {
     ) -> Option<T> {
         let mut half = self.half.take()?;
         let Some(other) = other else {
-            half.perform(&task, self.end);
+            half.perform(task, self.end);
             self.half = Some(half);
             return Some(act(self));
         };
-        other.orders.send((half, task)).ok()?;
-        other.thread.unpark();
+        other.slots.to.put((half, task));
+        other.thread.thread().unpark();
         let result = act(self);
-        self.half = match take(other.waiting) {
+        let done = match other.slots.to.take() {
             // The other thread has not begun: its processor does something else.
-            Ok((mut half, task)) => {
-                half.perform(&task, self.end);
-                Some(half)
+            Some((mut half, task)) => {
+                half.perform(task, self.end);
+                Some((half, task))
             }
-            Err(_) => receive(|| other.done.try_recv()),
+            None => other.slots.from.wait(|| other.thread.is_finished()),
         };
+        self.half = done.map(|(half, _)| half);
         self.half.is_some().then_some(result)
     }
 }
 
 impl Half {
-    fn perform(&mut self, task: &Task, end: Time) {
+    fn perform(&mut self, task: Task, end: Time) {
         match task {
             Task::Run(window) => {
-                run_window(&mut self.datapath, &mut self.lookahead, window, end);
+                let arrivals = &self.arrivals;
+                run_window(
+                    &mut self.datapath,
+                    &mut self.lookahead,
+                    window,
+                    arrivals,
+                    end,
+                );
+                self.next = self.lookahead.next_event(&self.datapath);
+                self.events += std::mem::take(&mut self.datapath.events);
             }
-            Task::Sample(now) => sample_metrics(*now, &mut self.datapath.flows),
+            Task::Sample(now) => sample_metrics(now, &mut self.datapath.flows),
         }
     }
 }
@@ -205,10 +259,11 @@ impl Half {
 fn run_window(
     datapath: &mut Datapath,
     lookahead: &mut Lookahead,
-    window: &Window,
+    window: Window,
+    arrivals: &Arrivals,
     end: Time,
 ) -> usize {
-    let n = lookahead.run_receivers_of_half(datapath, window);
+    let n = lookahead.run_receivers_of_half(datapath, window, arrivals);
     loop {
         let now = datapath.timers.next();
         if now >= window.end {
@@ -224,26 +279,4 @@ fn run_window(
     lookahead.run_senders(datapath, window.end, window.end);
     Lookahead::sort(datapath);
     n
-}
-
-/// Takes an order that no thread has begun.
-fn take(waiting: &Mutex<Receiver<Order>>) -> Result<Order, TryRecvError> {
-    let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting.try_recv()
-}
-
-/// Waits for the value that `look` returns; returns `None` if the other thread has ended. The value
-/// usually comes within microseconds, so the thread looks often before it sleeps.
-fn receive<T>(mut look: impl FnMut() -> Result<T, TryRecvError>) -> Option<T> {
-    let mut looks = 0;
-    loop {
-        match look() {
-            Ok(value) => return Some(value),
-            Err(TryRecvError::Disconnected) => return None,
-            Err(TryRecvError::Empty) if looks < LOOKS => spin_loop(),
-            Err(TryRecvError::Empty) if looks < LOOKS_AWAKE => yield_now(),
-            Err(TryRecvError::Empty) => park_timeout(SLEEP),
-        }
-        looks = looks.saturating_add(1);
-    }
 }
