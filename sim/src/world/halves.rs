@@ -46,8 +46,8 @@ enum Task {
 /// returns the same.
 type Order = (Box<Half>, Task);
 
-/// A place for one value, in cache lines of its own: a thread that waits for the value reads no
-/// other memory of the other thread.
+/// A place for one value, in cache lines of its own. A thread that waits for the value therefore
+/// reads no memory that the other thread writes for other reasons.
 #[derive(Default)]
 #[repr(align(128))]
 struct Slot {

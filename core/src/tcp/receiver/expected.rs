@@ -7,8 +7,8 @@ use crate::tcp::wire::{AckSegment, Segment};
 use crate::units::Time;
 
 impl Receiver {
-    /// Returns whether [`on_expected_segment`](Self::on_expected_segment) may handle a segment: it
-    /// is the next one, it is full, and it changes neither the window nor the delay of ACKs.
+    /// Returns whether [`on_expected_segment`](Self::on_expected_segment) may handle a segment. The
+    /// segment is the next one and full. It changes neither the window nor the delay of ACKs.
     #[inline(always)]
     pub(super) fn expects(&self, now: Time, tick: u64, seg: &Segment) -> bool {
         let has_read = match &self.unread {

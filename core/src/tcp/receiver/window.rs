@@ -350,8 +350,9 @@ impl Window {
         let end_us = self.round_us + (self.rtt8_us >> 3);
         self.rtt8_us > 0 && now.as_ns() >= end_us * 1000
     }
-    /// Returns whether a segment of `len` bytes up to `nxt` changes neither the assumed segment
-    /// size nor the window, if no other data is unread, and ends no measurement of the round trip.
+    /// Returns whether a segment of `len` bytes up to `nxt` is an expected one. It ends no
+    /// measurement of the round trip. If no other data is unread, it changes neither the assumed
+    /// segment size nor the window.
     #[inline(always)]
     pub fn expects(&self, len: u32, nxt: u64) -> bool {
         let (until, since) = self.by_window;
