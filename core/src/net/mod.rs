@@ -84,9 +84,9 @@ pub trait NetworkObserver<P> {
     /// `enqueued_at`. `class` is the discipline's class.
     fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &P) {}
     /// Called in the place of [`departed`](Self::departed) for a hop in closed form
-    /// ([`path::Path::use_closed_form`]). The call comes at the time of departure or later, before
-    /// the hop is served at a later time. For each packet, `departures` returns two times: when it
-    /// left the queue, and when it had entered. All must be taken.
+    /// ([`path::Path::use_closed_form`]). The call may come after the time of departure, but
+    /// not after the next time at which the hop is served. For each packet, `departures` returns
+    /// two times: when it left the queue, and when it had entered. All must be taken.
     fn have_departed(&mut self, _hop: u8, departures: impl Iterator<Item = (Time, Time)>) {
         departures.for_each(drop);
     }
