@@ -60,6 +60,7 @@ impl<const MAX: bool, T: Stored> Windowed<MAX, T> {
         now.into().saturating_sub(then.into())
     }
     /// Returns the best value in the window; `None` before the first update.
+    #[inline]
     pub fn get(&self) -> Option<u64> {
         (self.best[0].0 != T::MAX).then_some(self.best[0].1.into())
     }

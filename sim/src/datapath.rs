@@ -579,6 +579,7 @@ impl<'a> AckNic<'a> {
     /// The function by which a receiver sends an ACK; one closure for all callers, as in
     /// [`Nic::wire`].
     pub fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
+        #[inline(always)]
         |ack| self.send(ack)
     }
     #[inline(always)]

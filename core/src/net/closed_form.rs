@@ -29,8 +29,6 @@ pub(super) struct ClosedForm {
     next: Time,
     /// Time at which the packet in service entered the queue.
     entered: Time,
-    /// Departure of the packet that entered last.
-    last: Time,
 }
 
 impl ClosedForm {
@@ -44,7 +42,6 @@ impl ClosedForm {
             backlog: Backlog::default(),
             next: Time::MAX,
             entered: Time::ZERO,
-            last: Time::ZERO,
         }
     }
     /// Returns the backlog at the time of the last [`settle`](Self::settle).
@@ -116,14 +113,15 @@ impl ClosedForm {
         if !self.limit.admits(self.backlog, size) {
             return None;
         }
-        if self.inside == 0 {
-            self.last = self.link.serve(now, size);
-            (self.next, self.entered) = (self.last, now);
+        let departs = if self.inside == 0 {
+            let departs = self.link.serve(now, size);
+            (self.next, self.entered) = (departs, now);
+            departs
         } else {
-            self.last = self.link.serve(self.last, size);
             self.backlog.add(size);
-        }
+            self.link.serve_next(size)
+        };
         self.inside += 1;
-        Some(self.last)
+        Some(departs)
     }
 }

@@ -228,8 +228,14 @@ impl Serial {
     #[inline]
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
         if now != self.free_at {
-            self.remainder = 0;
+            (self.free_at, self.remainder) = (now, 0);
         }
+        self.serve_next(size)
+    }
+    /// As [`serve`](Self::serve), from the time returned last.
+    #[inline]
+    pub fn serve_next(&mut self, size: Bytes) -> Time {
+        let now = self.free_at;
         (self.free_at, self.remainder) = match &mut self.flow {
             Flow::Constant(bits) => {
                 if self.last.size != size {

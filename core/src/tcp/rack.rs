@@ -64,7 +64,7 @@ impl Rack {
         }
     }
     /// Records the arrival of a segment sent at `sent_us` that ends at `end`.
-    #[inline]
+    #[inline(always)]
     pub fn delivered(&mut self, now_us: u64, sent_us: u64, end: u64, flags: u16, rtt: &Rtt) {
         let took = now_us.saturating_sub(sent_us);
         // Faster than the minimum RTT: the original arrived, not the retransmission at this time.

@@ -113,6 +113,7 @@ impl Rtt {
         self.srtt8 >> 3
     }
     /// The minimum RTT, µs; `None` before the first sample.
+    #[inline(always)]
     pub fn min_us(&self) -> Option<u64> {
         self.min.get()
     }

@@ -173,7 +173,7 @@ impl Lookahead {
         let received = self.received;
         let n = run_end::<FAR>(&mut self.far, datapath, arrivals, received, received);
         outbox(datapath, |outbox| outbox.number());
-        send(datapath, FAR);
+        send::<FAR>(datapath);
         outbox(datapath, |outbox| outbox.begin(window.begin));
         n
     }

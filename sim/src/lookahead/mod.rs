@@ -161,7 +161,7 @@ impl Lookahead {
                 self.received,
             )
         });
-        send(datapath, FAR);
+        send::<FAR>(datapath);
         outbox(datapath, |outbox| outbox.begin(begin));
         self.until
     }
@@ -177,7 +177,7 @@ impl Lookahead {
 /// Passes all packets that senders have sent to the path, and handles the path's events up to
 /// `now`.
 pub(crate) fn run_path(datapath: &mut Datapath, now: Time) {
-    send(datapath, NEAR);
+    send::<NEAR>(datapath);
     if let Some((path, _)) = datapath.network.with_outbox() {
         path.serve(now, &mut datapath.observer);
     }
@@ -191,12 +191,12 @@ pub(crate) fn outbox(datapath: &mut Datapath, act: impl FnOnce(&mut Outbox)) {
     }
 }
 
-/// Passes the packets in the outbox to the path at `port`.
+/// Passes the packets in the outbox to the path at `PORT`.
 #[inline]
-fn send(datapath: &mut Datapath, port: Port) {
+fn send<const PORT: Port>(datapath: &mut Datapath) {
     if let Some((path, outbox)) = datapath.network.with_outbox() {
         outbox.drain(|at, burst| {
-            path.push_burst(at, port, burst.iter().copied(), &mut datapath.observer);
+            path.push_burst(at, PORT, burst.iter().copied(), &mut datapath.observer);
         });
     }
 }

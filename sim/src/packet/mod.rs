@@ -380,23 +380,30 @@ impl Packet {
         if u32::from(self.bytes) <= full || self.kind() != Kind::Data {
             return None;
         }
-        let first = Packet {
-            bytes: full as u16,
-            flags: self.flags & !PSH,
-            ..*self
-        };
-        self.seq += u64::from(full);
-        self.bytes -= full as u16;
-        self.flags = self.flags & !CWR | JOINED;
-        Some(first)
+        Some(self.take_first(full as u16))
     }
     /// Calls `act` with each segment of this data, which may be a super-packet.
     #[inline(always)]
     pub fn divide(mut self, mut act: impl FnMut(Packet)) {
-        while let Some(first) = self.first_segment() {
-            act(first);
+        debug_assert_eq!(self.kind(), Kind::Data);
+        let full = self.options().payload();
+        while u32::from(self.bytes) > full {
+            act(self.take_first(full as u16));
         }
         act(self);
+    }
+    /// Removes and returns the first segment, of `full` bytes, of a super-packet.
+    #[inline(always)]
+    fn take_first(&mut self, full: u16) -> Packet {
+        let first = Packet {
+            bytes: full,
+            flags: self.flags & !PSH,
+            ..*self
+        };
+        self.seq += u64::from(full);
+        self.bytes -= full;
+        self.flags = self.flags & !CWR | JOINED;
+        first
     }
     /// The size of any data.
     #[inline(never)]

@@ -224,7 +224,9 @@ impl Receiver {
         if self.expects(now, tick, seg) {
             self.on_expected_segment(now, tick, seg, wire);
         } else {
-            self.on_any_segment(now, seg, wire);
+            // A copy, so that the other path needs no segment in memory.
+            let segment = *seg;
+            self.on_any_segment(now, &segment, wire);
         }
     }
 
@@ -643,7 +645,7 @@ impl Receiver {
 
     #[inline(always)]
     fn send_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
-        self.emit(Reply::Ack(self.nxt, self.marks.echo()), wire);
+        self.emit_ack(wire);
         self.acks.sent(self.nxt);
     }
 
@@ -657,12 +659,21 @@ impl Receiver {
         }
     }
 
-    /// Calls `wire`. No other function does, so that the compiler can inline it here.
+    /// Calls `wire` with an ACK. Only this function and [`emit`](Self::emit) call `wire`, so that
+    /// the compiler can inline it in both.
+    #[inline(never)]
+    fn emit_ack(&mut self, wire: &mut impl FnMut(AckSegment)) {
+        if self.is_plain() {
+            wire(self.plain_ack(self.nxt));
+        } else {
+            self.emit(Reply::Ack(self.nxt, self.marks.echo()), wire);
+        }
+    }
+
     #[inline(never)]
     fn emit(&mut self, reply: Reply, wire: &mut impl FnMut(AckSegment)) {
         wire(match reply {
             Reply::SynAck(now) => self.syn_ack(now),
-            Reply::Ack(nxt, _) if self.is_plain() => self.plain_ack(nxt),
             Reply::Ack(nxt, echo) => self.ack(nxt, echo),
         });
     }

@@ -353,7 +353,7 @@ impl Sender {
             }
             Phase::Established => {
                 let timer_due = self.on_ack(now, ack, wire);
-                let sent = self.write(now, Push::All, wire);
+                let sent = self.write_inline(now, Push::All, wire);
                 if timer_due && !sent {
                     self.set_timer(now);
                 }

@@ -113,8 +113,19 @@ impl Sender {
     }
 
     /// Sends new data; returns whether any left.
-    #[inline]
+    #[inline(never)]
     pub(super) fn write<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        push: Push,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) -> bool {
+        self.write_inline(now, push, wire)
+    }
+
+    /// As [`write`](Self::write), within the code of the caller.
+    #[inline(always)]
+    pub(super) fn write_inline<R: Into<Fate>>(
         &mut self,
         now: Time,
         push: Push,
@@ -141,7 +152,7 @@ impl Sender {
     }
 
     /// As [`write`](Self::write), if no data waits for its departure time.
-    #[inline(never)]
+    #[inline(always)]
     fn write_now<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -265,7 +276,7 @@ impl Sender {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn should_defer(
         &self,
         now: Time,
@@ -321,6 +332,7 @@ impl Sender {
 
     /// Sends `bytes` as one super-packet; returns its number of segments, zero if the host's own
     /// interface rejected it.
+    #[inline(never)]
     pub(super) fn send_burst<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -571,7 +583,7 @@ impl Sender {
 
     /// Stores whether the window was the limit (`limited`) until the data sent so far is
     /// acknowledged. A window that the application does not use is reduced.
-    #[inline]
+    #[inline(always)]
     pub(super) fn validate_window(&mut self, now: Time, limited: bool) {
         if let Some(flights) = &mut self.flights {
             flights.used(limited, self.board.una(), self.board.nxt());
