@@ -136,6 +136,9 @@ impl CongestionControl for Guarded<dyn CongestionControl> {
     fn needs_pacing(&self) -> bool {
         self.see("needs_pacing", false, |cc| cc.needs_pacing())
     }
+    fn needs_samples(&self) -> bool {
+        self.see("needs_samples", true, |cc| cc.needs_samples())
+    }
     fn needs_delivery(&self) -> bool {
         self.see("needs_delivery", false, |cc| cc.needs_delivery())
     }

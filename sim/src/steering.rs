@@ -112,6 +112,9 @@ impl CongestionControl for Steered {
         self.held()
             .map_or_else(|| self.inner.needs_pacing(), |(_, pacing)| pacing.is_some())
     }
+    fn needs_samples(&self) -> bool {
+        self.inner.needs_samples()
+    }
     fn needs_delivery(&self) -> bool {
         self.inner.needs_delivery()
     }

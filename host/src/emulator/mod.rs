@@ -86,6 +86,8 @@ pub const TICK: Span = Span::us(100);
 /// together, and a sending application is woken up when half of `notsent_lowat` is unsent (64 KiB
 /// by default). Larger bursts would consume this data before the application has written.
 const BURST: u64 = 40_000;
+/// Shortest interval of wake-ups: the thread wakes up at each one while packets are in transit.
+const SHORTEST_TICK: Span = Span::us(50);
 /// Largest number of reads from one device before due packets are written.
 const TURN: usize = 64;
 /// Longest sleep. A request to stop is noticed within this time.
@@ -226,7 +228,7 @@ struct Passage<'a> {
 
 /// The interval of wake-ups at a rate above [`EXACT`].
 fn tick(rate: Rate) -> Span {
-    TICK.min(Span::ns(BURST * 8_000_000_000 / rate.as_bit().max(1)))
+    Span::ns(BURST * 8_000_000_000 / rate.as_bit().max(1)).clamp(SHORTEST_TICK, TICK)
 }
 
 impl Emulator {
@@ -243,7 +245,8 @@ impl Emulator {
         let fastest = scenario.path.hops.iter().map(|hop| hop.target()).max();
         let rate = scenario.path.bottleneck().target();
         let devices = (NEAR..=network.far_hosts() as Port).collect();
-        let exact = fastest.filter(|_| links).unwrap_or(rate) <= EXACT || wifi;
+        let highest = fastest.filter(|_| links).unwrap_or(rate);
+        let exact = highest <= EXACT || wifi;
         Emulator {
             network,
             access: AccessLinks::default(),
@@ -256,7 +259,7 @@ impl Emulator {
             longest: LONGEST,
             timeless: false,
             manner: Manner {
-                tick: (!exact).then(|| tick(rate)),
+                tick: (!exact).then(|| tick(highest)),
                 // In a Wi-Fi, all packets of an aggregate are due at the same time.
                 join: !exact || wifi,
                 whole: scenario.path.offload,

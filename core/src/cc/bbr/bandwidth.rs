@@ -66,7 +66,7 @@ impl Rounds {
 /// Round trips, and the maximum filter of delivery rates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
-    filter: WindowedMax<u32>,
+    filter: WindowedMax,
     pub rounds: Rounds,
 }
 
@@ -99,6 +99,14 @@ impl Bbr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_filter_holds_rates_above_256_packets_per_microsecond() {
+        let mut bandwidth = Bandwidth::default();
+        let bw = Bw::of(1000, 1);
+        bandwidth.filter.update(bw.0, 1, 10);
+        assert_eq!(bandwidth.max(), bw);
+    }
 
     #[test]
     fn a_rate_times_a_time_is_packets_rounded_up() {

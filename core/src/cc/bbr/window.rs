@@ -54,12 +54,12 @@ impl Bbr {
         let even = (packets + 3 * self.paced.burst_goal() + 1) & !1;
         // Probing must put more packets into flight even if the product is small.
         let rules = &self.set.rules;
-        let asks = if rules.only_probing_adds_two {
+        let adds = if rules.only_probing_adds_two {
             self.cycle.phase == 0
         } else {
             gain > UNIT && rules.probing_adds_two
         };
-        even + if asks && self.mode == Mode::ProbeBw {
+        even + if adds && self.mode == Mode::ProbeBw {
             2
         } else {
             0
