@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from enum import Enum, IntEnum
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -639,6 +640,26 @@ def test_the_engine_has_a_value_for_each_column_that_is_stored(tmp_path: Path) -
     names = [name for name in SCHEMA.names if name not in {"key", "metrics"}]
     stored = sweep.run().select(names).to_pylist()
     assert stored == [{name: one[name] for name in names} for one in (row, other)]
+
+
+class Initial(IntEnum):
+    """Initial windows."""
+
+    LARGE = 20
+
+
+class Delay(str, Enum):
+    """Round-trip times."""
+
+    SHORT = "5ms"
+
+
+def test_values_of_an_enumeration_count_as_plain_values(tmp_path: Path) -> None:
+    """The processes of a sweep do not know the classes of the program that calls it."""
+    axes = {"host.iw": [Initial.LARGE], "path.rtt": [Delay.SHORT]}
+    sweep = nw.sweep(SCENARIO, axes, into=tmp_path)
+    assert sweep.run().num_rows == 2
+    assert sweep.failures == []
 
 
 def test_a_finished_run_is_stored_while_the_next_one_lasts(tmp_path: Path) -> None:

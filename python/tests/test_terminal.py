@@ -102,9 +102,9 @@ def test_tables_and_bars_make_control_characters_visible() -> None:
 
 def test_every_text_goes_through_this_module() -> None:
     sources = (Path(narrows.__file__).parent).rglob("*.py")
-    # Progress in our own words, and what one process of narrows writes for another.
-    # `__main__` prints the version, and texts of `runs.short` that were made printable.
-    own = {"__main__.py", "reproduce/command.py", "sweeps/worker.py", "teach/demo.py"}
+    # Progress in our own words. `__main__` prints the version, and texts of `runs.short` that were
+    # made printable.
+    own = {"__main__.py", "reproduce/command.py", "teach/demo.py"}
     # The programs of a shell write to their user's terminal; `-` is a file that the user names.
     streams = {"kernel/machine.py", "storage/output.py"}
     place = Path(narrows.__file__).parent

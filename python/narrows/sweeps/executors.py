@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -86,6 +86,23 @@ def _plugins(*, content: bool) -> Sequence[Cargo]:
     if not loaded.LOADED:
         return ()
     return cargo(content=content)
+
+
+def _plain(value: object) -> object:
+    """The value of a scenario with objects of subclasses replaced by those of the built-in types.
+    Another process may not know a class, for example an enumeration of the user's program.
+    """
+    if isinstance(value, Mapping):
+        return {str.__str__(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else value
 
 
 class Batches:
@@ -253,6 +270,8 @@ class _Worker:
             self._serve(*work)
 
     def _serve(self, batches: Batches, done: _Done) -> None:
+        if self._child is not None and self._child.poll() is not None:
+            self._close()  # The process died between two calls.
         try:
             while not self._over.is_set() and (batch := batches.next()):
                 if self._over.is_set():  # The reader ended while the batch was prepared.
@@ -305,7 +324,7 @@ class _Worker:
         child = self._child
         assert child.stdin is not None and child.stdout is not None  # noqa: PT018
         try:
-            pickle.dump(batch, child.stdin)
+            pickle.dump([(key, _plain(tree), seed) for key, tree, seed in batch], child.stdin)
             child.stdin.flush()
             outcomes = pickle.load(child.stdout)
         except (OSError, ValueError, EOFError, pickle.UnpicklingError):
