@@ -130,6 +130,8 @@ pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
     found.push(congestion_controls(user == 0));
     found.extend(settings());
     let stolen = stolen_time();
+    // As during a live run.
+    let _awake = sys::idle::forbid();
     let (rest, _) = on_a_thread(|| late(REST, RESTING));
     step(0.15)?;
     let (ticking, real_time) = on_a_thread(|| late(TICK, TICKING));

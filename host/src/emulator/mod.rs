@@ -343,7 +343,11 @@ impl Emulator {
         stop: &AtomicBool,
     ) -> (Seen, Option<io::Error>) {
         sys::prefer(-20);
-        let lateness = Lateness::new(sys::real_time(20), self.rate);
+        // In virtual time, no wake-up is late.
+        let awake = (!self.timeless).then(sys::idle::forbid);
+        let awake = awake.and_then(Result::ok).flatten();
+        let mut lateness = Lateness::new(sys::real_time(20), self.rate);
+        lateness.awake = awake.is_some();
         let mut passage = Passage {
             devices,
             clock,

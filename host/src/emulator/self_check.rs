@@ -21,6 +21,8 @@ const THROTTLED: Span = Span::ms(40);
 #[derive(Debug)]
 pub struct Lateness {
     real_time: bool,
+    /// Whether the processors were kept out of idle states.
+    pub awake: bool,
     rate: Rate,
     late: Histogram,
     most: Span,
@@ -45,6 +47,7 @@ impl Lateness {
     pub(crate) fn new(real_time: bool, rate: Rate) -> Lateness {
         Lateness {
             real_time,
+            awake: false,
             rate,
             late: Histogram::new(),
             most: Span::ZERO,
@@ -285,6 +288,7 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
         "foreign_packets": seen.foreign,
         "late_wakeups": { "over_40_ms": seen.gaps, "longest_ms": shown(seen.longest.as_ms()) },
         "class": if seen.real_time { "real-time" } else { "ordinary" },
+        "idle_states": !seen.awake,
         "tick_us": on.tick.map(us),
         "joined": on.joined,
         "cpu_s": { "emulator": shown(seen.cpu_ns as f64 / 1e9),

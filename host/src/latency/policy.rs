@@ -25,15 +25,15 @@
 //! A policy that is not permitted is rejected with a message before the measurement begins.
 
 use crate::HostError;
+use crate::sys::idle::{self, Held};
 use crate::sys::schedule::{self, Class};
 use crate::sys::socket;
 use narrows_core::units::parse_span;
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// The names of the parts, for messages.
@@ -216,8 +216,8 @@ impl Policy {
     }
     /// Opens the files that its threads need, before this process drops its privileges.
     pub fn prepare(&self) {
-        if let Some(latency) = self.awake.then(Latency::of_host).flatten() {
-            let _ = LATENCY.set(latency);
+        if self.awake {
+            idle::prepare();
         }
     }
     /// Whether the policy locks memory.
@@ -369,68 +369,6 @@ impl Drop for Locked {
     }
 }
 
-/// The file /dev/cpu_dma_latency. The limit of wake-up times written to it applies while it is
-/// open.
-#[derive(Debug)]
-struct Latency {
-    file: File,
-    holders: Mutex<usize>,
-}
-
-/// The file, opened by [`Policy::prepare`] before this process drops its privileges.
-static LATENCY: OnceLock<Arc<Latency>> = OnceLock::new();
-
-impl Latency {
-    /// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` of linux/pm_qos.h, µs: no limit.
-    const ANY: i32 = 2_000_000_000;
-
-    /// Opens the file at `path`, if a cpuidle driver selects idle states.
-    fn open(path: &str, driver: &str) -> Option<Arc<Latency>> {
-        if matches!(driver.trim(), "" | "none") {
-            return None;
-        }
-        let file = OpenOptions::new().write(true).open(path).ok()?;
-        let holders = Mutex::default();
-        Some(Arc::new(Latency { file, holders }))
-    }
-    fn of_host() -> Option<Arc<Latency>> {
-        let driver = std::fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver")
-            .unwrap_or_default();
-        Latency::open("/dev/cpu_dma_latency", &driver)
-    }
-    fn change(&self, more: bool) -> io::Result<()> {
-        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = if more {
-            *holders + 1
-        } else {
-            holders.saturating_sub(1)
-        };
-        if (*holders == 0) != (after == 0) {
-            let asked = if more { 0 } else { Latency::ANY };
-            (&self.file).write_all(&asked.to_ne_bytes())?;
-        }
-        *holders = after;
-        Ok(())
-    }
-}
-
-/// A request of the limit; it is withdrawn when this value is dropped.
-#[derive(Debug)]
-struct Held(Arc<Latency>);
-
-impl Held {
-    fn new(latency: Arc<Latency>) -> io::Result<Held> {
-        latency.change(true)?;
-        Ok(Held(latency))
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.0.change(false);
-    }
-}
-
 /// The method that keeps processors from halting.
 #[derive(Debug)]
 enum Awake {
@@ -449,10 +387,10 @@ struct Turning {
 
 impl Awake {
     fn new() -> io::Result<Awake> {
-        if let Some(latency) = LATENCY.get().cloned().or_else(Latency::of_host) {
-            return Held::new(latency).map(Awake::Forbidden);
+        match idle::forbid()? {
+            Some(held) => Ok(Awake::Forbidden(held)),
+            None => Turning::new().map(Awake::Turning),
         }
-        Turning::new().map(Awake::Turning)
     }
 }
 
@@ -500,7 +438,7 @@ mod tests {
     use crate::sys;
 
     /// Classes and limits apply to the whole process, so only one test runs at a time.
-    static ALONE: Mutex<()> = Mutex::new(());
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     #[test]
     fn words_are_read_and_a_mistake_names_its_fix() {
@@ -580,41 +518,6 @@ mod tests {
                 "{text}"
             );
         }
-    }
-
-    #[test]
-    fn processors_are_kept_awake_by_a_descriptor_that_was_opened_before() {
-        let path = std::env::temp_dir().join(format!("narrows-latency-{}", std::process::id()));
-        std::fs::write(&path, []).unwrap();
-        let open = |driver| Latency::open(path.to_str().unwrap(), driver);
-        assert!(open("").is_none() && open("none\n").is_none());
-        let latency = open("acpi_idle\n").unwrap();
-        let asked = || -> Vec<i32> {
-            let bytes = std::fs::read(&path).unwrap();
-            bytes
-                .chunks_exact(4)
-                .map(|four| i32::from_ne_bytes(four.try_into().unwrap()))
-                .collect()
-        };
-        // Without holders no limit is written. Of several holders, the first one sets the limit and
-        // the last one withdraws it.
-        assert!(asked().is_empty());
-        let (one, other) = (
-            Held::new(latency.clone()).unwrap(),
-            Held::new(latency.clone()).unwrap(),
-        );
-        assert_eq!(asked(), [0]);
-        drop(one);
-        assert_eq!(asked(), [0]);
-        drop(other);
-        assert_eq!(asked(), [0, Latency::ANY]);
-        let again = Held::new(latency).unwrap();
-        assert_eq!(asked(), [0, Latency::ANY, 0]);
-        // The open descriptor is enough; the path may be inaccessible by now.
-        let file = File::open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        drop(again);
-        assert_eq!(file.metadata().unwrap().len(), 16);
     }
 
     #[test]

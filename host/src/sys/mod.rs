@@ -7,7 +7,7 @@
 //! | [`namespaces`], [`device`] | network and user namespaces; devices of a namespace |
 //! | [`gate`] | a device whose queue discipline releases packets on request |
 //! | [`process`], [`signals`], [`user`] | processes and their namespaces; requests to stop; user IDs |
-//! | [`schedule`] | scheduling classes, niceness, processors, memory locks |
+//! | [`schedule`], [`idle`] | scheduling classes, niceness, processors, memory locks; idle states |
 //! | [`socket`], [`mod@tcp`], [`datagram`] | options of sockets; TCP connections; batches of datagrams |
 //! | [`timed_socket`], [`control`] | sockets with kernel timestamps; control messages |
 //! | [`netlink`], [`bpf`], [`seccomp_notify`] | rtnetlink and sock_diag; BPF programs; notified calls |
@@ -25,6 +25,7 @@ pub mod datagram;
 pub mod device;
 pub mod files;
 pub mod gate;
+pub mod idle;
 pub mod io;
 pub mod kernel;
 pub mod machine;
