@@ -282,7 +282,8 @@ fn run_flow<E: End>(
                 if let Some(outbox) = end.outbox() {
                     outbox.caused_by_arrival(of_packet);
                 }
-                due = end.arrived(*now, packet);
+                // After the end of the run, a receiver may have an overdue timer.
+                due = end.arrived(*now, packet).max(*now);
                 (place, run) = (place + 1, rest);
                 if run.is_empty() {
                     (place, run) = inbox.take_run(&mut agenda, arrivals);
