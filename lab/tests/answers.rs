@@ -1,12 +1,19 @@
 //! The commands of the page. A run that is advanced in slices must have the same results as an
 //! undivided run.
 
+#[path = "../../sim/tests/common/counting.rs"]
+mod counting;
+
+use counting::{Counting, counts};
 use narrows_core::engine::Options;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_lab::{Session, answer};
 use narrows_sim::Packet;
 use serde_json::{Value, json};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 const TEXT: &str = r#"
 duration = "4s"
@@ -138,4 +145,35 @@ fn seeds_spread_the_starts_of_flows_as_replications_do() {
     // At most the warm-up.
     let warm = format!("warmup = \"100ms\"\n{TEXT}");
     assert_eq!(start(&warm, Some(1)), "100ms");
+}
+
+/// The memory of a WebAssembly module never shrinks, so a leak must be found here.
+#[test]
+fn every_run_frees_its_memory() {
+    let registry = Registry::<Packet>::standard();
+    // Only the queue xcp has the routers of the congestion control xcp.
+    let of_cc = registry.ccs().iter().filter(|cc| cc.name != "xcp");
+    let of_cc = of_cc.map(|cc| ("fifo", cc.name));
+    let of_queue = registry.queues().iter().map(|queue| (queue.name, "cubic"));
+    let mut session = Session::default();
+    let mut run = |queue: &str, cc: &str| {
+        let keys = format!("loss = \"1%\"\nqueue = \"{queue}\"\nrtt ");
+        let text = TEXT.replace("\"bbr\"", &format!("\"{cc}\""));
+        let text = text.replace("rtt ", &keys);
+        for end in ["finish", "trace"] {
+            let (started, _) = call(&mut session, &json!({ "op": "start", "text": text }));
+            assert!(started["errors"].is_null(), "{started}");
+            call(&mut session, &json!({ "op": "window", "trace": {} }));
+            call(&mut session, &json!({ "op": "advance", "slice_s": 0.5 }));
+            call(&mut session, &json!({ "op": end }));
+        }
+        session = Session::default();
+    };
+    // The first run creates what lasts as long as the program.
+    run("fifo", "cubic");
+    for (queue, cc) in of_cc.chain(of_queue) {
+        let before = counts().live;
+        run(queue, cc);
+        assert_eq!(counts().live, before, "bytes in use after {queue} and {cc}");
+    }
 }
