@@ -63,7 +63,8 @@ impl Reader<'_> {
 /// A sample of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sample {
-    srtt_us: u32,
+    /// The smoothed RTT, µs.
+    pub srtt_us: u32,
     /// Whether an ACK arrived since the sample before. Otherwise the RTT is an old one.
     pub is_fresh: bool,
     /// Packets; `None` if no window limits the flow.
@@ -82,10 +83,6 @@ impl Sample {
             is_fresh,
             cwnd: NonZeroU32::new(info.cwnd).filter(|cwnd| cwnd.get() != NO_WINDOW),
         }
-    }
-    /// The smoothed RTT in milliseconds.
-    pub fn rtt_ms(&self) -> f64 {
-        Span::us(u64::from(self.srtt_us)).as_ms()
     }
 }
 

@@ -205,14 +205,19 @@ impl FlowMeter {
             sndbuf_limited_s: result.limited.send_buffer.as_s(),
             app_limited_s: Span::ns(ran.as_ns().saturating_sub(result.limited.busy.as_ns())).as_s(),
         };
-        let fresh = self.samples.iter().filter(|sample| sample.is_fresh);
-        let mut rtt_ms: Vec<_> = fresh.map(|sample| sample.rtt_ms()).collect();
-        let mut sampled_rtt_ms: Vec<_> = self.samples.iter().map(|s| s.rtt_ms()).collect();
-        let mut cwnd: Vec<_> = self
-            .samples
-            .iter()
-            .filter_map(|s| Some(f64::from(s.cwnd?.get())))
-            .collect();
+        let (mut sampled, mut fresh, mut cwnd) = (Vec::new(), Vec::new(), Vec::new());
+        for sample in self.samples.iter() {
+            sampled.push(sample.srtt_us);
+            fresh.extend(sample.is_fresh.then_some(sample.srtt_us));
+            cwnd.extend(sample.cwnd);
+        }
+        let sampled_rtt_ms = rtt_quantiles(&mut sampled);
+        let rtt_ms = if fresh.len() < sampled.len() {
+            rtt_quantiles(&mut fresh)
+        } else {
+            sampled_rtt_ms
+        };
+        cwnd.sort_unstable();
         FlowMetrics {
             id,
             cc,
@@ -227,9 +232,9 @@ impl FlowMeter {
             summary_retransmits: counted.retransmits,
             summary_retransmit_rate: counted.retransmit_rate(),
             run_retransmit_rate: whole.retransmit_rate(),
-            rtt_ms: Quantiles::of(&mut rtt_ms),
-            sampled_rtt_ms: Quantiles::of(&mut sampled_rtt_ms),
-            cwnd_packets: Spread::of(&mut cwnd),
+            rtt_ms,
+            sampled_rtt_ms,
+            cwnd_packets: Spread::of_sorted(cwnd.len(), |i| f64::from(cwnd[i].get())),
             fct_s: result.fct.map_or(f64::NAN, Span::as_s),
             timed_out_s: result.timed_out.map(|at| at.as_us() as f64 / 1e6),
             limits,
@@ -239,6 +244,12 @@ impl FlowMeter {
             series: self.series.points(),
         }
     }
+}
+
+/// Quantiles in milliseconds of RTTs in microseconds, which are sorted.
+fn rtt_quantiles(us: &mut [u32]) -> Quantiles {
+    us.sort_unstable();
+    Quantiles::of_sorted(us.len(), |i| Span::us(u64::from(us[i])).as_ms())
 }
 
 /// Waiting times in a class of a queue.
@@ -370,8 +381,9 @@ impl QueueMeter {
     /// The metrics so far.
     pub fn metrics(&self) -> QueueMetrics {
         let packets = |samples: &[u32]| {
-            let mut samples: Vec<f64> = samples.iter().map(|n| f64::from(*n)).collect();
-            Spread::of(&mut samples)
+            let mut samples = samples.to_vec();
+            samples.sort_unstable();
+            Spread::of_sorted(samples.len(), |i| f64::from(samples[i]))
         };
         let class = |c: &ClassMeter| ClassMetrics {
             name: c.name.clone(),

@@ -162,7 +162,12 @@ pub struct Quantiles {
 impl Quantiles {
     /// Of `values` in any order.
     pub fn of(values: &mut [f64]) -> Quantiles {
-        let (mean, at) = sorted(values);
+        values.sort_unstable_by(f64::total_cmp);
+        Quantiles::of_sorted(values.len(), |i| values[i])
+    }
+    /// Of `n` values in ascending order, of which `value` returns the one of an index.
+    pub(crate) fn of_sorted(n: usize, value: impl Fn(usize) -> f64) -> Quantiles {
+        let (mean, at) = percentiles(n, value);
         Quantiles {
             mean,
             p50: at(0.5),
@@ -187,9 +192,9 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of `values` in any order.
-    pub fn of(values: &mut [f64]) -> Spread {
-        let (mean, at) = sorted(values);
+    /// Of `n` values in ascending order, of which `value` returns the one of an index.
+    pub(crate) fn of_sorted(n: usize, value: impl Fn(usize) -> f64) -> Spread {
+        let (mean, at) = percentiles(n, value);
         Spread {
             mean,
             p5: at(0.05),
@@ -198,13 +203,10 @@ impl Spread {
     }
 }
 
-/// Sorts the values; returns the mean and a function for percentiles.
-fn sorted(values: &mut [f64]) -> (f64, impl Fn(f64) -> f64 + '_) {
-    values.sort_unstable_by(f64::total_cmp);
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    (mean, |q| {
-        rank(q, values.len()).map_or(f64::NAN, |i| values[i])
-    })
+/// The mean of `n` values in ascending order, and a function for their percentiles.
+fn percentiles(n: usize, value: impl Fn(usize) -> f64) -> (f64, impl Fn(f64) -> f64) {
+    let mean = (0..n).map(&value).sum::<f64>() / n as f64;
+    (mean, move |q| rank(q, n).map_or(f64::NAN, &value))
 }
 
 /// Jain's index of `shares`: 1 if all are equal, 1/n if one flow has everything; NaN if all are
