@@ -42,7 +42,7 @@ const RECENT_WINDOWS: usize = 64;
 /// An outbox for fewer packets never shrinks.
 const LEAST_CAPACITY: usize = 256;
 
-/// Largest number of bursts in a slot with which insertion sort is used.
+/// Largest number of bursts in a slot that is sorted by insertion alone.
 const CROWDED: u32 = 32;
 
 impl Burst {
@@ -225,7 +225,13 @@ impl Outbox {
             self.sorted[*place as usize] = *burst;
         }
         if most > CROWDED {
-            return self.sorted.sort_unstable();
+            // The timers of many flows fire at the same tick.
+            let ends = self.slots[1..].iter().copied().chain([end]);
+            for (first, end) in self.slots.iter().zip(ends) {
+                if end - first > CROWDED {
+                    self.sorted[*first as usize..end as usize].sort_unstable();
+                }
+            }
         }
         for i in 1..self.sorted.len() {
             let (burst, mut to) = (self.sorted[i], i);
