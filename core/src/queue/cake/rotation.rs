@@ -46,8 +46,8 @@ pub struct Chains {
     old: Link,
     /// The index of the present sweep.
     sweep: usize,
-    /// The link to which the next queue of each later sweep is appended: that of the last queue,
-    /// or that of the sweep if it is empty.
+    /// The last link of each later sweep, to which the next queue is appended. It is the link of
+    /// the last queue, or that of the sweep if it is empty.
     last: [Link; SWEEPS],
     /// 1 for each later sweep with queues, otherwise 0.
     filled: [u8; SWEEPS],
