@@ -11,6 +11,7 @@
 //! single redundant ACK is also removed, if it is directly before the new ACK and has the same ECN
 //! flags. Sources: tc-cake(8); Linux 6.12, compared case by case (`core/tests/queue_cake.rs`).
 
+use super::Queued;
 use crate::packet::{Ack, Packet};
 use crate::queue::Sink;
 use crate::queue::pool::{List, Pool};
@@ -75,15 +76,15 @@ impl Filter {
 
     /// Removes and returns an ACK that the packet at the tail of `list` makes redundant. `sink`
     /// adds the fields of ACKs that packets do not store.
-    pub fn needless<P: Packet>(
+    pub(super) fn needless<P: Packet>(
         self,
-        pool: &mut Pool<P>,
+        pool: &mut Pool<Queued<P>>,
         list: &mut List,
         sink: &dyn Sink<P>,
-    ) -> Option<P> {
-        let says = |packet: &P| {
-            let mut ack = packet.ack()?;
-            sink.completes(packet, &mut ack);
+    ) -> Option<Queued<P>> {
+        let says = |queued: &Queued<P>| {
+            let mut ack = queued.packet.ack()?;
+            sink.completes(&queued.packet, &mut ack);
             Some(ack)
         };
         let new = says(pool.back(list)?)?;

@@ -102,10 +102,10 @@ impl Cobalt {
         self.count > 0 && now >= self.drop_next
     }
 
-    /// Returns whether the state still changes while the queue is empty: BLUE's probability or
-    /// `count` is above 0, or `drop_next` lies ahead.
-    pub fn is_active(&self, now: Time) -> bool {
-        self.probability > 0 || self.count > 0 || now < self.drop_next
+    /// Returns whether `count` and BLUE's probability are 0. Then the queue is good.
+    #[inline]
+    fn is_calm(&self) -> bool {
+        self.count | self.probability == 0
     }
 
     /// Returns the time until which finding the queue empty changes nothing.
@@ -128,16 +128,18 @@ impl Cobalt {
         self.count = self.count.max(1);
     }
 
-    /// Handles the attempt to dequeue from the empty queue.
+    /// Handles the attempt to dequeue from the empty queue. Returns whether the state still changes
+    /// while the queue is empty: BLUE's probability or `count` is above 0, or `drop_next` lies
+    /// ahead.
     #[inline]
-    pub fn found_empty(&mut self, law: &Law, now: Time) {
-        self.bad = false;
-        if self.count > 0 || self.probability > 0 {
-            self.fades(law, now);
-        }
+    pub fn found_empty(&mut self, law: &Law, now: Time) -> bool {
+        (!self.is_calm() && self.fades(law, now)) || now < self.drop_next
     }
 
-    fn fades(&mut self, law: &Law, now: Time) {
+    /// As `found_empty`, if `count` or BLUE's probability is above 0. Returns whether this is still
+    /// so.
+    fn fades(&mut self, law: &Law, now: Time) -> bool {
+        self.bad = false;
         if self.probability > 0 && now.since(self.moved) > law.target {
             self.probability = self.probability.saturating_sub(FALL);
             self.moved = now;
@@ -145,6 +147,7 @@ impl Cobalt {
         if self.due(now) {
             self.counts(law, self.count - 1);
         }
+        !self.is_calm()
     }
 
     /// Returns whether a packet that was enqueued at `entered` leaves without a mark or drop. It
@@ -152,9 +155,8 @@ impl Cobalt {
     /// cases, `judges` decides.
     #[inline]
     pub fn passes(&mut self, law: &Law, entered: Time, now: Time) -> bool {
-        let passes = self.count == 0 && self.probability == 0 && now.since(entered) <= law.target;
+        let passes = self.is_calm() && now.since(entered) <= law.target;
         if passes {
-            self.bad = false;
             self.drop_next = now + law.interval;
         }
         passes
@@ -232,7 +234,7 @@ mod tests {
                 "empty at {ms} ms"
             );
         }
-        (0..1000).for_each(|i| cobalt.found_empty(&law, at(100 + 10 * i)));
+        (0..1000).for_each(|i| _ = cobalt.found_empty(&law, at(100 + 10 * i)));
         assert_eq!(cobalt.probability, 0);
     }
 }

@@ -164,15 +164,20 @@ impl Set {
             named: named % WAYS,
         }
     }
-    /// The first queue of the set for which `fits` returns true. The search begins at the selected
-    /// queue and wraps around at the end of the set.
-    #[inline]
+    /// The first entry of the set for which `fits` returns true. The search begins at the selected
+    /// entry and wraps around at the end of the set.
     fn first<T>(self, table: &[T; QUEUES], fits: impl Fn(&T) -> bool) -> Option<usize> {
-        let ways: &[T; WAYS] = table[self.begin..].first_chunk()?;
-        let fitting: [u8; WAYS] = core::array::from_fn(|way| u8::from(fits(&ways[way])));
-        let turned = u64::from_le_bytes(fitting).rotate_right(8 * self.named as u32);
-        (turned != 0)
-            .then(|| self.begin + (self.named + turned.trailing_zeros() as usize / 8) % WAYS)
+        (self.named..self.named + WAYS)
+            .map(|way| self.begin + way % WAYS)
+            .find(|place| fits(&table[place % QUEUES]))
+    }
+    /// The first idle queue of the set, by the same search.
+    #[inline]
+    fn idle(self, states: &[State; QUEUES]) -> Option<usize> {
+        let ways: &[State; WAYS] = states[self.begin..].first_chunk()?;
+        let word = u64::from_le_bytes(ways.map(|state| state as u8));
+        let zeros = zero_bytes(word.rotate_right(8 * self.named as u32));
+        (zeros != 0).then(|| self.begin + (self.named + zeros.trailing_zeros() as usize / 8) % WAYS)
     }
     /// The queue of the set whose tag in `tags` is `tag`. `bytes` has the highest byte of each tag,
     /// and eight of those are compared at once. The start of the search is irrelevant, because no
@@ -180,12 +185,10 @@ impl Set {
     /// queue is returned.
     #[inline]
     fn tagged(self, tags: &[u32; QUEUES], bytes: &[u8; QUEUES], tag: u32) -> Option<usize> {
-        const EACH: u64 = 0x0101_0101_0101_0101;
         let ways: &[u8; WAYS] = bytes[self.begin..].first_chunk()?;
         let mut differs = u64::from_le_bytes(*ways) ^ (EACH * u64::from(tag >> 24));
         loop {
-            // The lowest set bit of `same` lies in the first byte of `differs` that is zero.
-            let same = differs.wrapping_sub(EACH) & !differs & (EACH << 7);
+            let same = zero_bytes(differs);
             if same == 0 {
                 return None;
             }
@@ -196,6 +199,15 @@ impl Set {
             differs |= same & same.wrapping_neg();
         }
     }
+}
+
+/// A word with 1 in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// A word whose lowest set bit lies in the first byte of `word` that is zero; 0 if none is.
+#[inline]
+fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(EACH) & !word & (EACH << 7)
 }
 
 /// The flows and the hosts of a tin.
@@ -282,33 +294,34 @@ impl Table {
     /// the queue that its hash selects.
     #[inline(never)]
     fn takes(&mut self, own: Option<usize>, hashes: Hashes) -> usize {
-        let idle = || Set::of(hashes.flow).first(&self.states, |state| *state == State::None);
+        let idle = || Set::of(hashes.flow).idle(&self.states);
         let queue = own.or_else(idle).unwrap_or(hashes.flow as usize % QUEUES);
         self.tags[queue] = hashes.flow;
         self.bytes[queue] = (hashes.flow >> 24) as u8;
         if self.isolation.flows && (self.isolation.source || self.isolation.destination) {
             let busy = self.states[queue] == State::Bulk;
             self.rests(queue, busy);
+            let [mut source, mut destination] = self.hosts[queue];
             if self.isolation.source {
-                self.hosts[queue][0] = self.sources.place(hashes.source);
+                source = self.sources.place(hashes.source);
             }
             if self.isolation.destination {
-                self.hosts[queue][1] = self.destinations.place(hashes.destination);
+                destination = self.destinations.place(hashes.destination);
             }
-            if busy {
-                self.toils(queue);
-            }
+            self.hosts[queue] = [source, destination];
+            self.toils(queue, busy);
         }
         queue
     }
 
-    /// Called when the queue's flow becomes busy: its hosts have one more busy flow.
+    /// Called when the queue's flow may become busy; `does` is whether it does so. Its hosts then
+    /// have one more busy flow. The code has no branch, because this is unpredictable.
     #[inline]
-    pub fn toils(&mut self, queue: usize) {
+    pub fn toils(&mut self, queue: usize, does: bool) {
         let [source, destination] = self.hosts[queue];
-        self.busy += 1;
-        *self.sources.busy(source) += self.sources.weight;
-        *self.destinations.busy(destination) += self.destinations.weight;
+        self.busy += u64::from(does);
+        *self.sources.busy(source) += u16::from(does) & self.sources.weight;
+        *self.destinations.busy(destination) += u16::from(does) & self.destinations.weight;
     }
     /// Called when the queue's flow is no longer busy; `was` is whether it was busy. The code has
     /// no branch, because this is unpredictable.

@@ -49,23 +49,31 @@ impl Longest {
     #[inline]
     pub fn joined(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
-            self.bytes[slot(tin, queue)] += size.get();
-            self.rise(usize::from(self.place[slot(tin, queue)]));
+            self.grows(slot(tin, queue), size);
         }
+    }
+    #[inline(never)]
+    fn grows(&mut self, slot: usize, size: Bytes) {
+        self.bytes[slot] += size.get();
+        self.rise(usize::from(self.place[slot]));
     }
     /// Records a packet of `size` bytes that left a queue.
     #[inline]
     pub fn left(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
-            self.bytes[slot(tin, queue)] -= size.get();
-            self.sink(usize::from(self.place[slot(tin, queue)]));
+            self.shrinks(slot(tin, queue), size);
         }
+    }
+    #[inline(never)]
+    fn shrinks(&mut self, slot: usize, size: Bytes) {
+        self.bytes[slot] -= size.get();
+        self.sink(usize::from(self.place[slot]));
     }
     /// Records a packet of `size` bytes that left a queue by a dequeue.
     #[inline]
     pub fn sent(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
-            self.left(tin, queue, size);
+            self.shrinks(slot(tin, queue), size);
             self.kept -= 1;
         }
     }
@@ -98,7 +106,6 @@ impl Longest {
         self.place[usize::from(self.heap[a])] = a as u16;
         self.place[usize::from(self.heap[b])] = b as u16;
     }
-    #[inline(never)]
     fn sink(&mut self, mut at: usize) {
         // `most` is not set to the sinking entry again after a swap: see the header.
         let mut most = self.of(at);
@@ -116,7 +123,6 @@ impl Longest {
             at = larger;
         }
     }
-    #[inline(never)]
     fn rise(&mut self, mut at: usize) {
         while at > 0 && self.of((at - 1) / 2) < self.of(at) {
             self.swap(at, (at - 1) / 2);

@@ -47,6 +47,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use autorate::Estimator;
+use core::num::NonZeroU32;
 use hash::Isolation;
 use longest::Longest;
 use overhead::Line;
@@ -71,7 +72,6 @@ struct Config {
     filter: Filter,
     rtt: Span,
     memlimit: u64,
-    limit: Option<Limit>,
     ingress: bool,
     wash: bool,
     splits: bool,
@@ -97,27 +97,64 @@ impl Config {
     }
 }
 
-/// Counters of all queues.
+/// A packet in a queue, with its size, which would otherwise be computed again when it leaves.
+struct Queued<P> {
+    packet: P,
+    /// The size in bytes plus one. It is not zero, so an entry of the pool needs no other mark.
+    size: NonZeroU32,
+}
+
+impl<P> Queued<P> {
+    #[inline]
+    fn new(packet: P, size: Bytes) -> Queued<P> {
+        let size = NonZeroU32::MIN.saturating_add(size.get() as u32);
+        Queued { packet, size }
+    }
+    #[inline]
+    fn size(&self) -> Bytes {
+        Bytes::new(u64::from(self.size.get() - 1))
+    }
+}
+
+/// Counters of all queues, and their limit.
 #[derive(Default)]
 struct Stock {
     backlog: Backlog,
-    memory: Bytes,
+    /// The limit of the scenario, which replaces the memory limit.
+    limit: Option<Limit>,
+    /// The memory limit, in bytes.
+    memory_limit: u64,
+    /// Memory that the packets occupy, in bytes. It is not counted if `limit` is set.
+    memory: u64,
     longest: Longest,
 }
 
 impl Stock {
-    /// Subtracts a packet that left a queue of `tin`, of `size` bytes that occupy `memory` bytes.
-    #[inline]
-    fn gone(&mut self, tin: &mut Tin, size: Bytes, memory: Bytes) {
+    /// Adds a packet of `size` bytes that joins a queue of `tin`.
+    #[inline(always)]
+    fn joins<P: Packet>(&mut self, tin: &mut Tin, packet: &P, size: Bytes) {
+        tin.backlog.add(size);
+        self.backlog.add(size);
+        if self.limit.is_none() {
+            self.memory += packet.memory(size).get();
+        }
+    }
+    /// Subtracts a packet of `size` bytes that left a queue of `tin`.
+    #[inline(always)]
+    fn gone<P: Packet>(&mut self, tin: &mut Tin, packet: &P, size: Bytes) {
         tin.backlog.remove(size);
         self.backlog.remove(size);
-        self.memory = self.memory - memory;
+        if self.limit.is_none() {
+            self.memory -= packet.memory(size).get();
+        }
     }
-    /// As `gone`, for a packet that was sent.
-    #[inline(always)]
-    fn sent(&mut self, tin: &mut Tin, (at, queue): (usize, usize), size: Bytes, memory: Bytes) {
-        self.gone(tin, size, memory);
-        self.longest.sent(at, queue, size);
+    /// Returns whether the packets exceed the limit.
+    #[inline]
+    fn is_too_much(&self) -> bool {
+        match self.limit {
+            Some(limit) => limit.exceeded(self.backlog),
+            None => self.memory > self.memory_limit,
+        }
     }
 }
 
@@ -125,6 +162,22 @@ impl Stock {
 /// sent; if not, it was dropped. Returns the charged bytes, including the overhead of the line.
 #[inline(always)]
 fn charge(
+    shaper: &mut Shaper,
+    line: &Line,
+    tin: &mut Tin,
+    size: Bytes,
+    now: Time,
+    left: bool,
+) -> i64 {
+    if shaper.pace.is_unlimited() && line.is_bare() {
+        return size.get() as i64;
+    }
+    charge_line(shaper, line, tin, size, now, left)
+}
+
+/// As `charge`, with a rate or an overhead.
+#[inline(never)]
+fn charge_line(
     shaper: &mut Shaper,
     line: &Line,
     tin: &mut Tin,
@@ -143,7 +196,6 @@ fn charge(
 /// The queue discipline.
 pub struct Cake<P> {
     config: Config,
-    memory_limit: u64,
     shaper: Shaper,
     /// Time of the shaper's next release, if it holds a packet back.
     due: Option<Time>,
@@ -155,7 +207,7 @@ pub struct Cake<P> {
     alone: bool,
     /// The deficit of the current tin before its last packets were charged.
     deficit: i64,
-    pool: Pool<P>,
+    pool: Pool<Queued<P>>,
     stock: Stock,
     autorate: Option<Estimator>,
     rng: Rng,
@@ -181,14 +233,12 @@ impl<P: Packet + Send> Cake<P> {
                 filter,
                 rtt,
                 memlimit: params.bytes("memlimit").get(),
-                limit,
                 ingress: params.bool("ingress"),
                 wash: params.bool("wash"),
                 splits: params.bool("split_gso"),
                 watches: filter != Filter::Off || autorate,
                 seed,
             },
-            memory_limit: 0,
             shaper: Shaper::default(),
             due: None,
             tins: diffserv
@@ -200,7 +250,10 @@ impl<P: Packet + Send> Cake<P> {
             alone: false,
             deficit: 0,
             pool: Pool::default(),
-            stock: Stock::default(),
+            stock: Stock {
+                limit,
+                ..Stock::default()
+            },
             autorate: autorate.then(|| Estimator::new(rate)),
             rng: Rng::named(seed, "cake"),
         };
@@ -212,7 +265,7 @@ impl<P: Packet + Send> Cake<P> {
     fn configure(&mut self, rate: u64) {
         self.shaper.pace = Pace::of(rate);
         self.finds_rivals();
-        self.memory_limit = self.config.memory(rate);
+        self.stock.memory_limit = self.config.memory(rate);
         for tin in &mut self.tins {
             tin.configure(rate, self.config.rtt);
         }
@@ -227,18 +280,13 @@ impl<P: Packet + Send> Cake<P> {
     }
 
     /// Handles a packet that arrives at an empty tin.
+    #[cold]
+    #[inline(never)]
     fn wakes(&mut self, now: Time, at: usize) {
         self.finds_rivals();
         self.tins[at].schedule.wake(now);
         if self.stock.backlog.packets == 0 {
             self.shaper.wake(now);
-        }
-    }
-
-    fn too_much(&self) -> bool {
-        match self.config.limit {
-            Some(limit) => limit.exceeded(self.stock.backlog),
-            None => self.stock.memory.get() > self.memory_limit,
         }
     }
 
@@ -276,29 +324,29 @@ impl<P: Packet + Send> Cake<P> {
             return;
         };
         let size = ack.size();
-        self.stock.gone(tin, size, ack.memory(size));
+        self.stock.gone(tin, &ack.packet, size);
         self.stock.longest.left(at, queue, size);
         if self.config.ingress {
             charge(&mut self.shaper, &self.config.line, tin, size, now, false);
         }
-        sink.dropped(now, ack, DropReason::Aqm);
+        sink.dropped(now, ack.packet, DropReason::Aqm);
     }
 
     /// Drops the head of a queue by decision of its control law.
     #[cold]
     fn drops(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
-        let Some(packet) = self.pool.pop(&mut tin.lists[queue]) else {
+        let Some(head) = self.pool.pop(&mut tin.lists[queue]) else {
             return;
         };
-        let size = packet.size();
-        self.stock.gone(tin, size, packet.memory(size));
+        let size = head.size();
+        self.stock.gone(tin, &head.packet, size);
         self.stock.longest.left(at, queue, size);
         if self.config.ingress {
             let len = charge(&mut self.shaper, &self.config.line, tin, size, now, false);
             tin.pays(queue, len);
         }
-        sink.dropped(now, packet, DropReason::Aqm);
+        sink.dropped(now, head.packet, DropReason::Aqm);
     }
 
     /// Returns the next packet, if one may leave. If `first` is true, this also lets the control
@@ -321,16 +369,16 @@ impl<P: Packet + Send> Cake<P> {
             return self.serve_another(now, sink);
         };
         let mut head = self.pool.head(&tin.lists[queue])?;
-        let packet = head.packet()?;
-        let (size, entered) = (packet.size(), packet.enqueued_at());
-        let memory = packet.memory(size);
+        let queued = head.packet()?;
+        let (size, entered) = (queued.size(), queued.packet.enqueued_at());
         if !tin.cobalts[queue].passes(&tin.law, entered, now) {
             return self.serve_judged(now, at, queue, sink);
         }
-        self.stock.sent(tin, (at, queue), size, memory);
+        self.stock.gone(tin, &queued.packet, size);
+        self.stock.longest.sent(at, queue, size);
         let len = charge(&mut self.shaper, &self.config.line, tin, size, now, true);
         tin.pays(queue, len);
-        head.take(&mut tin.lists[queue])
+        Some(head.take(&mut tin.lists[queue])?.packet)
     }
 
     /// Called when the tin in turn has no packet: serves another tin.
@@ -357,19 +405,20 @@ impl<P: Packet + Send> Cake<P> {
             }
         }
         let tin = &mut self.tins[at];
-        let packet = self.pool.pop(&mut tin.lists[queue])?;
-        let size = packet.size();
-        self.stock.sent(tin, (at, queue), size, packet.memory(size));
+        let head = self.pool.pop(&mut tin.lists[queue])?;
+        let size = head.size();
+        self.stock.gone(tin, &head.packet, size);
+        self.stock.longest.sent(at, queue, size);
         let len = charge(&mut self.shaper, &self.config.line, tin, size, now, true);
         tin.pays(queue, len);
-        Some(packet)
+        Some(head.packet)
     }
 
     /// Applies the control law of a queue to its head. The head may be marked, or dropped unless it
     /// is the last packet of the queue. Returns whether it was dropped.
     fn judges(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) -> bool {
         let tin = &mut self.tins[at];
-        let Some(packet) = self.pool.front_mut(&tin.lists[queue]) else {
+        let Some(Queued { packet, .. }) = self.pool.front_mut(&tin.lists[queue]) else {
             return false;
         };
         let crowd = if self.config.ingress { tin.busy() } else { 0 };
@@ -384,25 +433,25 @@ impl<P: Packet + Send> Cake<P> {
     /// Drops heads of the longest queue until the packets no longer exceed the limit.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
-        while self.too_much() && self.stock.backlog.packets > 0 {
+        while self.stock.is_too_much() && self.stock.backlog.packets > 0 {
             let (tins, stock) = (&mut self.tins, &mut self.stock);
             let (at, queue) = stock.longest.longest(tins.len(), |tin, queue| {
                 let waiting = self.pool.iter(&tins[tin].lists[queue]);
-                waiting.map(|(_, packet)| packet.size().get()).sum()
+                waiting.map(|(_, queued)| queued.size().get()).sum()
             });
             let tin = &mut tins[at];
-            let Some(packet) = self.pool.pop(&mut tin.lists[queue]) else {
+            let Some(head) = self.pool.pop(&mut tin.lists[queue]) else {
                 stock.longest.was_wrong();
                 continue;
             };
-            let size = packet.size();
-            stock.gone(tin, size, packet.memory(size));
+            let size = head.size();
+            stock.gone(tin, &head.packet, size);
             stock.longest.left(at, queue, size);
             tin.cobalts[queue].overflows(&tin.law, now);
             if self.config.ingress {
                 charge(&mut self.shaper, &self.config.line, tin, size, now, false);
             }
-            sink.dropped(now, packet, DropReason::Overflow);
+            sink.dropped(now, head.packet, DropReason::Overflow);
         }
     }
 
@@ -479,23 +528,20 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         if self.config.wash {
             packet.set_dscp(0);
         }
-        let memory = packet.memory(size);
         if tin.backlog.packets == 0 {
             self.wakes(now, at);
             tin = &mut self.tins[at];
         }
-        let stock = &mut self.stock;
-        self.pool.push(&mut tin.lists[queue], packet);
-        tin.backlog.add(size);
-        stock.backlog.add(size);
-        stock.memory += memory;
-        stock.longest.joined(at, queue, size);
+        self.stock.joins(tin, &packet, size);
+        self.stock.longest.joined(at, queue, size);
+        self.pool
+            .push(&mut tin.lists[queue], Queued::new(packet, size));
         if self.config.watches {
             self.watch(now, at, queue, size, sink);
         } else {
             tin.arrives(queue, &mut self.rng);
         }
-        if self.too_much() {
+        if self.stock.is_too_much() {
             self.make_room(now, sink);
         }
     }

@@ -101,8 +101,12 @@ impl Line {
             bare: (more, mpu, cells) == (0, 0, Cells::None),
         }
     }
+    /// Returns whether exactly the bytes of a frame are charged.
+    #[inline]
+    pub fn is_bare(&self) -> bool {
+        self.bare
+    }
     /// The bytes that are charged for a frame of `size` bytes.
-    #[inline(always)]
     pub fn bytes(&self, size: Bytes) -> u64 {
         let size = size.get();
         if self.bare {

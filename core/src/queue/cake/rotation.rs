@@ -15,18 +15,12 @@ use super::hash::QUEUES;
 const SWEEPS: usize = 1024;
 /// The maximum number of sweeps from the present one to that of a queue.
 pub const FARTHEST: u64 = SWEEPS as u64 - 1;
-/// The number of a queue, or [`NONE`].
+/// Number of links: one for each queue, and one for each sweep, which leads to its first queue.
+const LINKS: usize = QUEUES + SWEEPS;
+/// The index of a link, the number of a queue, or [`NONE`].
 type Link = u32;
 /// The value of a link to no queue.
 const NONE: Link = Link::MAX;
-
-/// The first and the last queue of a list. In an empty list, `head` is [`NONE`] and `tail` is
-/// undefined.
-#[derive(Copy, Clone)]
-struct Ends {
-    head: Link,
-    tail: Link,
-}
 
 /// A chain from which the first queue can be removed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -39,37 +33,49 @@ pub enum Chain {
 
 /// The chains of a tin.
 pub struct Chains {
-    /// The queue after each queue in its chain.
-    next: [Link; QUEUES],
+    /// The queue after each queue in its chain, and the first queue of each later sweep. The last
+    /// queue of a later sweep has no valid link.
+    next: [Link; LINKS],
     /// The queue before each decaying queue.
     before: [Link; QUEUES],
-    new: Ends,
-    sweeps: [Ends; SWEEPS],
+    /// The first new queue.
+    new: Link,
+    /// The last new queue; undefined if there is none.
+    last_new: Link,
+    /// The first queue of the present sweep.
+    old: Link,
     /// The index of the present sweep.
     sweep: usize,
+    /// The last link of each later sweep, to which the next queue is appended. It is the link of
+    /// the last queue, or that of the sweep if it is empty.
+    last: [Link; SWEEPS],
+    /// 1 for each later sweep with queues, otherwise 0.
+    filled: [u8; SWEEPS],
     /// The head of the ring of decaying queues.
     decaying: Link,
-    /// One bit per sweep, set if the sweep has queues or had queues before.
-    filled: [u64; SWEEPS / 64],
 }
 
 impl Default for Chains {
     /// Empty chains.
     fn default() -> Chains {
-        let empty = Ends {
-            head: NONE,
-            tail: NONE,
-        };
         Chains {
-            next: [NONE; QUEUES],
+            next: [NONE; LINKS],
             before: [NONE; QUEUES],
-            new: empty,
-            sweeps: [empty; SWEEPS],
+            new: NONE,
+            last_new: NONE,
+            old: NONE,
             sweep: 0,
+            last: core::array::from_fn(link_of),
+            filled: [0; SWEEPS],
             decaying: NONE,
-            filled: [0; SWEEPS / 64],
         }
     }
+}
+
+/// The index of the link of a sweep.
+#[inline]
+fn link_of(sweep: usize) -> Link {
+    (QUEUES + sweep) as Link
 }
 
 /// Returns the number of the queue, or `None` if the link points to no queue.
@@ -79,112 +85,102 @@ fn queue(number: Link) -> Option<usize> {
     (queue < QUEUES).then_some(queue)
 }
 
-impl Ends {
-    /// Appends `queue`. The code has no branch, because it is unpredictable whether the list is
-    /// empty.
-    #[inline]
-    fn push(&mut self, next: &mut [Link; QUEUES], queue: usize) {
-        let empty = self.head == NONE;
-        let last = if empty { queue as Link } else { self.tail };
-        self.head = if empty { queue as Link } else { self.head };
-        self.tail = queue as Link;
-        next[last as usize % QUEUES] = queue as Link;
-        next[queue] = NONE;
-    }
-    #[inline]
-    fn pop(&mut self, next: &[Link; QUEUES]) {
-        self.head = next[self.head as usize % QUEUES];
-    }
-}
-
 impl Chains {
     /// The first new queue.
     #[inline]
     pub fn first_new(&self) -> Option<usize> {
-        queue(self.new.head)
+        queue(self.new)
     }
     /// The first old queue of the present sweep.
     #[inline]
-    pub fn first_old(&mut self) -> Option<usize> {
-        queue(self.present().head)
-    }
-    #[inline]
-    fn present(&mut self) -> &mut Ends {
-        &mut self.sweeps[self.sweep % SWEEPS]
+    pub fn first_old(&self) -> Option<usize> {
+        queue(self.old)
     }
     /// The first decaying queue.
     #[inline]
     pub fn first_decaying(&self) -> Option<usize> {
         queue(self.decaying)
     }
-    /// Moves to the next sweep that has a queue. Returns false if no sweep has one.
+    /// Moves to the next sweep that has a queue. The present sweep must have none. Returns false if
+    /// no sweep has one.
     #[inline(never)]
     pub fn next_sweep(&mut self) -> bool {
-        let mut word = self.sweep / 64;
+        // A word with a byte that has just been written takes longer to read than this byte.
+        let next = (self.sweep + 1) % SWEEPS;
+        if self.filled[next] != 0 {
+            self.begins_sweep(next);
+            return true;
+        }
+        let mut begin = self.sweep & !7;
         // The sweeps from the present one on come first, and those before it in the same word last.
-        let mut mask = !0 << (self.sweep % 64);
-        for _ in 0..=self.filled.len() {
-            loop {
-                let bits = self.filled[word] & mask;
-                if bits == 0 {
-                    break;
-                }
-                let sweep = word * 64 + bits.trailing_zeros() as usize;
-                if self.sweeps[sweep].head != NONE {
-                    self.sweep = sweep;
-                    return true;
-                }
-                self.filled[word] &= !(1 << (sweep % 64));
+        let mut mask = !0 << (self.sweep % 8 * 8);
+        for _ in 0..=SWEEPS / 8 {
+            let word = self.filled[begin..].first_chunk();
+            let bits = word.map_or(0, |word| u64::from_le_bytes(*word)) & mask;
+            if bits != 0 {
+                self.begins_sweep(begin + bits.trailing_zeros() as usize / 8);
+                return true;
             }
-            word = (word + 1) % self.filled.len();
+            begin = (begin + 8) % SWEEPS;
             mask = !0;
         }
         false
     }
-    /// Appends a queue that is in no chain to the new queues.
+    /// Makes a sweep with queues the present one.
+    #[inline]
+    fn begins_sweep(&mut self, sweep: usize) {
+        self.sweep = sweep;
+        self.filled[sweep] = 0;
+        let last = core::mem::replace(&mut self.last[sweep], link_of(sweep));
+        self.next[last as usize % LINKS] = NONE;
+        self.old = self.next[link_of(sweep) as usize];
+    }
+    /// Appends a queue that is in no chain to the new queues. The code has no branch, because it is
+    /// unpredictable whether there are new queues.
     #[inline]
     pub fn begins(&mut self, queue: usize) {
-        self.new.push(&mut self.next, queue);
+        let number = queue as Link;
+        let empty = self.new == NONE;
+        let last = if empty { number } else { self.last_new };
+        self.new = if empty { number } else { self.new };
+        self.last_new = number;
+        self.next[last as usize % QUEUES] = number;
+        self.next[queue] = NONE;
     }
     /// Appends a queue that is in no chain to a later sweep, 1 to [`FARTHEST`] ahead.
     #[inline]
     pub fn to_sweep(&mut self, queue: usize, ahead: u64) {
-        let sweep = (self.sweep + ahead as usize) % SWEEPS;
-        self.filled[sweep / 64] |= 1 << (sweep % 64);
-        self.sweeps[sweep].push(&mut self.next, queue);
+        let queue = queue as Link;
+        self.append((self.sweep + ahead as usize) % SWEEPS, queue, queue);
     }
-    /// Removes the first queue of a chain.
+    /// Appends linked queues to a later sweep, from `first` to `last`.
     #[inline]
-    pub fn pop(&mut self, chain: Chain) {
-        let ends = match chain {
-            Chain::New => &mut self.new,
-            Chain::Old => &mut self.sweeps[self.sweep % SWEEPS],
-        };
-        ends.pop(&self.next);
+    fn append(&mut self, sweep: usize, first: Link, last: Link) {
+        self.filled[sweep] = 1;
+        let before = core::mem::replace(&mut self.last[sweep], last);
+        self.next[before as usize % LINKS] = first;
+    }
+    /// Removes the first queue of a chain, which is `queue`.
+    #[inline]
+    pub fn pop(&mut self, chain: Chain, queue: usize) {
+        match chain {
+            Chain::New => self.new = self.next[queue],
+            Chain::Old => self.old = self.next[queue],
+        }
     }
     /// Moves old queues of the present sweep to the end of the next sweep, in the same order.
     /// Begins with the first queue and ends before the first one for which `goes` returns false.
     #[inline]
     pub fn go_on(&mut self, mut goes: impl FnMut(usize) -> bool) {
-        let first = self.present().head;
+        let first = self.old;
         let (mut head, mut last) = (first, first);
         while let Some(queue) = queue(head).filter(|queue| goes(*queue)) {
             (last, head) = (head, self.next[queue]);
         }
-        if head == first {
-            return;
+        if head != first {
+            self.old = head;
+            self.append((self.sweep + 1) % SWEEPS, first, last);
         }
-        self.present().head = head;
-        let sweep = (self.sweep + 1) % SWEEPS;
-        self.filled[sweep / 64] |= 1 << (sweep % 64);
-        let to = &mut self.sweeps[sweep];
-        if to.head == NONE {
-            to.head = first;
-        } else {
-            self.next[to.tail as usize % QUEUES] = first;
-        }
-        to.tail = last;
-        self.next[last as usize % QUEUES] = NONE;
     }
     /// Appends a queue that is in no chain to the decaying queues.
     #[inline]
@@ -240,7 +236,7 @@ mod tests {
         let mut came = Vec::new();
         while let Some((queue, chain)) = first(&mut chains) {
             came.push(queue);
-            chains.pop(chain);
+            chains.pop(chain, queue);
             if queue == 5 && came.len() == 1 {
                 // Behind those of the third sweep: the present one is the first.
                 chains.to_sweep(5, 2);
@@ -267,7 +263,7 @@ mod tests {
         while let Some((queue, chain)) = first(&mut chains) {
             assert_eq!(chain == Chain::New, queue == 1);
             came.push(queue);
-            chains.pop(chain);
+            chains.pop(chain, queue);
         }
         assert_eq!(came, [1, 7, 8, 5, 6]);
         // From an empty sweep nothing moves.

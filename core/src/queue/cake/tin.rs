@@ -127,32 +127,33 @@ impl Tin {
             self.table.states[queue] = State::Sparse;
             self.deficits[queue] = whole(self.share(queue), rng);
             self.chains.begins(queue);
-        } else if state == State::SparseWait {
-            self.grows(queue);
+        } else {
+            self.grows(queue, state == State::SparseWait, state);
         }
     }
 
-    /// Makes a sparse queue busy.
+    /// Makes a queue in the state `state` busy, if `does` is true.
     #[inline]
-    fn grows(&mut self, queue: usize) {
-        self.table.states[queue] = State::Bulk;
-        self.table.toils(queue);
+    fn grows(&mut self, queue: usize, does: bool, state: State) {
+        self.table.states[queue] = if does { State::Bulk } else { state };
+        self.table.toils(queue, does);
     }
 
     /// Returns the next queue in the order of service that has a packet and may send. Ends the
     /// turns of queues before it, and removes empty queues.
     #[inline(always)]
     pub fn next(&mut self, now: Time, rng: &mut Rng) -> Option<usize> {
+        while let Some(queue) = self.chains.first_new() {
+            if self.deficits[queue] <= 0 {
+                self.ends_first_turn(queue, rng);
+            } else if self.lists[queue].is_empty() {
+                self.found_empty(queue, Chain::New, now);
+            } else {
+                return Some(queue);
+            }
+        }
         loop {
-            if let Some(queue) = self.chains.first_new() {
-                if self.deficits[queue] <= 0 {
-                    self.ends_first_turn(queue, rng);
-                } else if self.lists[queue].is_empty() {
-                    self.found_empty(queue, Chain::New, now);
-                } else {
-                    return Some(queue);
-                }
-            } else if let Some(queue) = self.chains.first_old() {
+            while let Some(queue) = self.chains.first_old() {
                 if self.deficits[queue] <= 0 {
                     self.ends_turn(queue, rng);
                 } else if self.lists[queue].is_empty() {
@@ -160,7 +161,8 @@ impl Tin {
                 } else {
                     return Some(queue);
                 }
-            } else if !self.chains.next_sweep() {
+            }
+            if !self.chains.next_sweep() {
                 return None;
             }
         }
@@ -193,7 +195,7 @@ impl Tin {
         if self.lists[queue].is_empty() {
             self.table.states[queue] = State::SparseWait;
         } else {
-            self.grows(queue);
+            self.grows(queue, true, State::Bulk);
         }
         let (share, lacks) = (self.share(queue), self.lacks(queue));
         let turns = if lacks < share * ONE_BY_ONE {
@@ -226,7 +228,7 @@ impl Tin {
     /// of the sweep that is `turns` sweeps ahead.
     #[inline]
     fn goes_behind(&mut self, queue: usize, chain: Chain, turns: u64, share: u64, rng: &mut Rng) {
-        self.chains.pop(chain);
+        self.chains.pop(chain, queue);
         self.deficits[queue] += whole(share * turns, rng);
         self.chains.to_sweep(queue, turns);
     }
@@ -247,8 +249,7 @@ impl Tin {
     #[cold]
     fn fades(&mut self, queue: usize, now: Time) {
         let cobalt = &mut self.cobalts[queue];
-        cobalt.found_empty(&self.law, now);
-        if cobalt.is_active(now) {
+        if cobalt.found_empty(&self.law, now) {
             self.quiet[queue] = cobalt.quiet_until();
             self.chains.pass_over(queue);
         } else {
@@ -268,10 +269,9 @@ impl Tin {
     /// becomes idle.
     #[inline(always)]
     fn found_empty(&mut self, queue: usize, chain: Chain, now: Time) {
-        self.chains.pop(chain);
+        self.chains.pop(chain, queue);
         let cobalt = &mut self.cobalts[queue];
-        cobalt.found_empty(&self.law, now);
-        let decays = cobalt.is_active(now);
+        let decays = cobalt.found_empty(&self.law, now);
         if decays {
             self.quiet[queue] = cobalt.quiet_until();
             self.chains.decays(queue);
@@ -287,7 +287,9 @@ impl Tin {
 /// `share` per turn.
 #[inline]
 fn turns(lacks: u64, share: u64) -> u64 {
-    (lacks / share.max(1) + 1).min(FARTHEST)
+    lacks
+        .checked_div(share)
+        .map_or(FARTHEST, |turns| (turns + 1).min(FARTHEST))
 }
 
 /// Rounds `share`, in units of 2⁻¹⁶ byte, to whole bytes at random: up with a probability equal to
