@@ -29,30 +29,32 @@ impl Stored for u64 {
     }
 }
 
-/// Tracks the best value of a window: the greatest if `MAX`, otherwise the least. Times and values
-/// greater than those of `T` count as the greatest of `T`.
+/// Tracks the best value of a window: the greatest if `MAX`, otherwise the least. Values greater
+/// than those of `V` count as the greatest of `V`, and times likewise with `T`.
 #[derive(Clone, Debug)]
-pub struct Windowed<const MAX: bool, T> {
-    /// Times and values. Without a value, the time is the greatest, and every value is better.
-    best: [(T, T); 3],
+pub struct Windowed<const MAX: bool, V, T> {
+    values: [V; 3],
+    /// Without a value, the time is the greatest, and every value is better.
+    times: [T; 3],
 }
 
-impl<const MAX: bool, T: Stored> Default for Windowed<MAX, T> {
+impl<const MAX: bool, V: Stored, T: Stored> Default for Windowed<MAX, V, T> {
     fn default() -> Self {
-        let worst = if MAX { T::MIN } else { T::MAX };
+        let worst = if MAX { V::MIN } else { V::MAX };
         Windowed {
-            best: [(T::MAX, worst); 3],
+            values: [worst; 3],
+            times: [T::MAX; 3],
         }
     }
 }
 
 /// The least value of a window.
-pub type WindowedMin<T = u64> = Windowed<false, T>;
+pub type WindowedMin<V = u64, T = V> = Windowed<false, V, T>;
 /// The greatest value of a window.
-pub type WindowedMax<T = u64> = Windowed<true, T>;
+pub type WindowedMax<V = u64, T = V> = Windowed<true, V, T>;
 
-impl<const MAX: bool, T: Stored> Windowed<MAX, T> {
-    fn beats(v: T, other: T) -> bool {
+impl<const MAX: bool, V: Stored, T: Stored> Windowed<MAX, V, T> {
+    fn beats(v: V, other: V) -> bool {
         if MAX { v >= other } else { v <= other }
     }
     /// The time from `then` to `now`.
@@ -62,44 +64,50 @@ impl<const MAX: bool, T: Stored> Windowed<MAX, T> {
     /// Returns the best value in the window; `None` before the first update.
     #[inline]
     pub fn get(&self) -> Option<u64> {
-        (self.best[0].0 != T::MAX).then_some(self.best[0].1.into())
+        (self.times[0] != T::MAX).then_some(self.values[0].into())
     }
     /// Adds the value `v` at `now` and forgets candidates older than `window`. `now` and `window`
     /// may have any common unit; `now` must never decrease.
     #[inline(always)]
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
         // Most values change nothing: the candidates are ordered, so that the last is the worst.
-        let (v, now) = (T::of(v), T::of(now));
-        let young = Self::since(now, self.best[0].0) <= window / 4;
-        if !young || Self::beats(v, self.best[2].1) {
+        let (v, now) = (V::of(v), T::of(now));
+        let young = Self::since(now, self.times[0]) <= window / 4;
+        if !young || Self::beats(v, self.values[2]) {
             self.change(v, now, window);
         }
     }
     #[inline(never)]
-    fn change(&mut self, v: T, now: T, window: u64) {
-        let s = (now, v);
-        if Self::beats(v, self.best[0].1) || Self::since(now, self.best[2].0) > window {
-            self.best = [s; 3];
-            return;
+    fn change(&mut self, v: V, now: T, window: u64) {
+        if Self::beats(v, self.values[0]) || Self::since(now, self.times[2]) > window {
+            return self.replace_from(0, v, now);
         }
-        if Self::beats(v, self.best[1].1) {
-            self.best[1] = s;
-            self.best[2] = s;
-        } else if Self::beats(v, self.best[2].1) {
-            self.best[2] = s;
+        if Self::beats(v, self.values[1]) {
+            self.replace_from(1, v, now);
+        } else if Self::beats(v, self.values[2]) {
+            self.replace_from(2, v, now);
         }
-        let age = Self::since(now, self.best[0].0);
+        let age = Self::since(now, self.times[0]);
         if age > window {
-            self.best = [self.best[1], self.best[2], s];
-            if Self::since(now, self.best[0].0) > window {
-                self.best = [self.best[1], self.best[2], s];
+            self.shift(v, now);
+            if Self::since(now, self.times[0]) > window {
+                self.shift(v, now);
             }
-        } else if self.best[1].0 == self.best[0].0 && age > window / 4 {
-            self.best[1] = s;
-            self.best[2] = s;
-        } else if self.best[2].0 == self.best[1].0 && age > window / 2 {
-            self.best[2] = s;
+        } else if self.times[1] == self.times[0] && age > window / 4 {
+            self.replace_from(1, v, now);
+        } else if self.times[2] == self.times[1] && age > window / 2 {
+            self.replace_from(2, v, now);
         }
+    }
+    /// Replaces the candidates from index `first` on.
+    fn replace_from(&mut self, first: usize, v: V, now: T) {
+        self.values[first..].fill(v);
+        self.times[first..].fill(now);
+    }
+    /// Removes the first candidate, and adds a last one.
+    fn shift(&mut self, v: V, now: T) {
+        self.values = [self.values[1], self.values[2], v];
+        self.times = [self.times[1], self.times[2], now];
     }
 }
 

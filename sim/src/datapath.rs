@@ -426,7 +426,7 @@ impl Datapath {
     fn arrive(&mut self, now: Time, packet: &Packet) {
         let id = packet.flow();
         match packet.kind() {
-            Kind::Data => match self.flows[id as usize].access_forward {
+            Kind::Data => match self.flows[id as usize].access_forward.get() {
                 Some(link) => self.access.push(now, link, *packet),
                 None => self.receive(now, packet),
             },
@@ -490,7 +490,7 @@ impl Datapath {
             flow: id,
             port: flow.ack_port(),
             label: flow.label,
-            link: flow.access_reverse,
+            link: flow.access_reverse.get(),
             network: &mut self.network,
             access: &mut self.access,
             observer: &mut self.observer,

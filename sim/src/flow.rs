@@ -2,20 +2,22 @@
 
 use crate::packet::Label;
 use crate::prefetch::{on_large_pages, prefetch};
+use crate::timers::FIXED;
+pub(crate) use crate::timers::TIMERS_PER_FLOW;
 use narrows_core::metrics::FlowMeter;
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::tcp::{Config, Receiver, Sender};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-/// Numbers of the timers of a flow, in the order in which they fire at one instant.
+/// Numbers of the timers of a flow, in the order in which they fire at one instant. Those
+/// before `SENDER` are fixed.
 pub(crate) const START: u32 = 0;
 pub(crate) const STOP: u32 = 1;
 pub(crate) const RESTART: u32 = 2;
 pub(crate) const MEASURE: u32 = 3;
-pub(crate) const SENDER: u32 = 4;
-pub(crate) const RECEIVER: u32 = 5;
-pub(crate) const TIMERS_PER_FLOW: u32 = 6;
+pub(crate) const SENDER: u32 = FIXED;
+pub(crate) const RECEIVER: u32 = FIXED + 1;
 
 /// One flow. The fields that every packet needs lie between sender and receiver, in a cache line
 /// that is loaded with either of them.
@@ -23,8 +25,8 @@ pub(crate) const TIMERS_PER_FLOW: u32 = 6;
 pub(crate) struct Flow {
     pub sender: Sender,
     /// Indices of the access links to and from a receiver that is farther away than the path's end.
-    pub access_forward: Option<u32>,
-    pub access_reverse: Option<u32>,
+    pub access_forward: AccessLink,
+    pub access_reverse: AccessLink,
     /// The port at which the flow's data enters the path; its ACKs enter at the other port.
     pub port: Port,
     pub label: Label,
@@ -44,6 +46,24 @@ pub(crate) struct Flow {
 
 /// [`Flow::received_before`] before the measured interval.
 pub(crate) const NOT_MEASURED: u64 = u64::MAX;
+
+/// The index of an access link in four bytes, or no link.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AccessLink(u32);
+
+impl From<Option<u32>> for AccessLink {
+    fn from(index: Option<u32>) -> AccessLink {
+        AccessLink(index.unwrap_or(u32::MAX))
+    }
+}
+
+impl AccessLink {
+    /// The index of the link, if there is one.
+    #[inline(always)]
+    pub fn get(self) -> Option<u32> {
+        (self.0 < u32::MAX).then_some(self.0)
+    }
+}
 
 /// The endpoints of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -1,5 +1,9 @@
 //! Numbered timers that fire in the order of time, then of number.
 //!
+//! The first numbers belong to flows: each flow has [`TIMERS_PER_FLOW`] of them. The first
+//! [`FIXED`] fire once, at times that are known before the run. They are one sorted list. The next
+//! two can be moved, as all timers with higher numbers. The other numbers of a flow are unused.
+//!
 //! A TCP timer moves later with nearly every packet and seldom fires. Therefore a move to a later
 //! time costs nothing: the entry of the timer stays where it is. If the entry becomes due before
 //! the time for which the timer is now set, a new entry is made for that time. A move to an earlier
@@ -16,10 +20,24 @@
 
 use narrows_core::units::Time;
 
+/// Numbers of timers per flow.
+pub const TIMERS_PER_FLOW: u32 = 8;
+/// Number of fixed timers of a flow.
+pub const FIXED: u32 = 4;
+/// Number of timers of a flow that can be moved.
+const MOVABLE: u32 = 2;
+
 /// A set of timers, identified by number.
 #[derive(Debug, Default)]
 pub struct Timers {
-    alarms: Vec<Alarm>,
+    /// Entries of fixed timers; the last fires first.
+    fixed: Vec<Entry>,
+    /// Number of the first timer that belongs to no flow.
+    first_other: u32,
+    /// The timers of flows that can be moved. With lookahead, none of them is ever set, and the
+    /// list is empty.
+    of_flows: Vec<Alarm>,
+    others: Vec<Alarm>,
     /// Entries of slots below `slot`.
     near: Heap,
     /// The first slot that is still a list.
@@ -86,11 +104,24 @@ const UNSET: Alarm = Alarm {
     kept: Time::MAX,
 };
 
+/// Whether timer `number` of a flow can be moved.
+fn is_movable(number: u32) -> bool {
+    (FIXED..FIXED + MOVABLE).contains(&(number % TIMERS_PER_FLOW))
+}
+
+/// The place of timer `number` of a flow among those that can be moved.
+fn place_of(number: u32) -> usize {
+    (number / TIMERS_PER_FLOW * MOVABLE + number % MOVABLE) as usize
+}
+
 impl Timers {
-    /// `n` timers, none of them set.
-    pub fn new(n: usize) -> Timers {
+    /// The timers of `flows` flows, and `others` more; none of them is set.
+    pub fn new(flows: usize, others: usize) -> Timers {
         Timers {
-            alarms: vec![UNSET; n],
+            fixed: Vec::new(),
+            first_other: flows as u32 * TIMERS_PER_FLOW,
+            of_flows: Vec::new(),
+            others: vec![UNSET; others],
             near: Heap::default(),
             slot: 0,
             lists: vec![NONE; SLOTS as usize],
@@ -102,36 +133,79 @@ impl Timers {
     }
     /// As many timers, of which those that `keep` selects are set as these are.
     pub fn selected(&self, keep: impl Fn(u32) -> bool) -> Timers {
-        let mut timers = Timers::new(self.alarms.len());
+        let flows = self.first_other / TIMERS_PER_FLOW;
+        let mut timers = Timers::new(flows as usize, self.others.len());
         timers.add(self, &keep);
         timers
     }
     /// Sets the timers that `keep` selects as `others` are set.
     pub fn add(&mut self, others: &Timers, keep: impl Fn(u32) -> bool) {
-        for (alarm, number) in others.alarms.iter().zip(0..) {
+        let movable = (0..others.first_other).filter(|number| is_movable(*number));
+        let of_flows = movable.zip(&others.of_flows);
+        for (number, alarm) in of_flows.chain((others.first_other..).zip(&others.others)) {
             if alarm.wanted < Time::MAX && keep(number) {
                 self.set(number, Some(alarm.wanted));
             }
         }
+        let fixed = others.fixed.iter().filter(|entry| keep(entry.number()));
+        self.fixed.extend(fixed);
+        self.sort_fixed();
     }
-    /// Extends the set to at least `n` timers; new ones are not set.
+    /// Extends the set to at least `n` numbers; new timers are not set.
     pub fn grow(&mut self, n: usize) {
-        if n > self.alarms.len() {
-            self.alarms.resize(n, UNSET);
+        let others = n - self.first_other as usize;
+        if others > self.others.len() {
+            self.others.resize(others, UNSET);
         }
     }
-    /// Sets timer `number` to `at`, or clears it.
+    /// Adds the fixed timer `number`, which fires at `at`. Call [`sort_fixed`](Self::sort_fixed)
+    /// after the last one.
+    pub fn fix(&mut self, number: u32, at: Time) {
+        self.fixed.push(Entry::new(at, number));
+    }
+    /// Sorts the fixed timers by time and number.
+    pub fn sort_fixed(&mut self) {
+        self.fixed.sort_unstable_by(|a, b| b.cmp(a));
+    }
+    /// Removes the fixed timer `number`. The effort is proportional to the number of fixed timers.
+    pub fn cancel(&mut self, number: u32) {
+        self.fixed.retain(|entry| entry.number() != number);
+    }
+    /// Removes all fixed timers.
+    pub fn cancel_all(&mut self) {
+        self.fixed = Vec::new();
+    }
+    /// The alarm of timer `number`, which can be moved.
+    #[inline(always)]
+    fn alarm(&mut self, number: u32) -> &mut Alarm {
+        match number.checked_sub(self.first_other) {
+            Some(other) => &mut self.others[other as usize],
+            None => &mut self.of_flows[place_of(number)],
+        }
+    }
+    /// Sets timer `number`, which can be moved, to `at`, or clears it.
     #[inline]
     pub fn set(&mut self, number: u32, at: Option<Time>) {
-        let alarm = &mut self.alarms[number as usize];
+        if self.of_flows.is_empty() && number < self.first_other {
+            if at.is_none() {
+                return;
+            }
+            self.add_timers_of_flows();
+        }
+        let alarm = self.alarm(number);
         alarm.wanted = at.unwrap_or(Time::MAX);
         if alarm.wanted < alarm.entered {
             self.enter(number);
         }
     }
+    #[cold]
+    fn add_timers_of_flows(&mut self) {
+        let flows = self.first_other / TIMERS_PER_FLOW;
+        self.of_flows = vec![UNSET; (flows * MOVABLE) as usize];
+    }
     #[inline(never)]
     fn enter(&mut self, number: u32) {
-        let alarm = &mut self.alarms[number as usize];
+        let alarm = self.alarm(number);
         // If the timer already has two entries, the middle one of three becomes invalid. That is
         // detected when it is due.
         if alarm.kept == Time::MAX {
@@ -145,22 +219,27 @@ impl Timers {
     /// A time before which no timer fires; [`Time::MAX`] if there are no entries.
     #[inline]
     pub fn next(&self) -> Time {
-        self.near.first().map_or(Time::MAX, Entry::at)
+        let movable = self.near.first().map_or(Time::MAX, Entry::at);
+        movable.min(self.fixed.last().map_or(Time::MAX, |entry| entry.at()))
     }
-    /// The timer whose entry is due next. The timer itself may have been moved to a later time.
+    /// The movable timer whose entry is due next. The timer itself may have been moved to a later
+    /// time.
     pub fn coming(&self) -> Option<u32> {
         self.near.first().map(Entry::number)
     }
-    /// The record of timer `number`, for prefetching.
+    /// The record of timer `number` of a flow, for prefetching.
     pub fn place(&self, number: u32) -> &impl Sized {
-        &self.alarms[number as usize]
+        self.of_flows.get(place_of(number)).unwrap_or(&UNSET)
     }
     /// Clears and returns the next timer that is due at `now`.
     pub fn pop(&mut self, now: Time) -> Option<u32> {
         while let Some(entry) = self.near.first().filter(|entry| entry.at() <= now) {
+            if self.fixed.last().is_some_and(|fixed| *fixed < entry) {
+                break;
+            }
             self.near.remove_first();
             let (at, number) = (entry.at(), entry.number());
-            let alarm = &mut self.alarms[number as usize];
+            let alarm = self.alarm(number);
             let mut fired = None;
             if at == alarm.entered {
                 if alarm.wanted <= at {
@@ -181,7 +260,17 @@ impl Timers {
                 return fired;
             }
         }
-        None
+        self.pop_fixed(now)
+    }
+    /// Removes and returns the next fixed timer, if it is due at `now`. Frees the memory of timers
+    /// that have fired.
+    fn pop_fixed(&mut self, now: Time) -> Option<u32> {
+        let entry = *self.fixed.last().filter(|entry| entry.at() <= now)?;
+        self.fixed.pop();
+        if self.fixed.len() <= self.fixed.capacity() / 4 {
+            self.fixed.shrink_to_fit();
+        }
+        Some(entry.number())
     }
 
     /// Frees the memory of the lists, which are empty, if they were once long, as before the start

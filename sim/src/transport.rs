@@ -15,7 +15,7 @@
 
 use crate::datapath::Datapath;
 use crate::error::SimError;
-use crate::flow::{RECEIVER, SENDER, START, TIMERS_PER_FLOW};
+use crate::flow::{RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::owners::{Owners, TRANSPORT};
 use crate::packet::{Label, Packet};
 use narrows_core::engine::sender_port;
@@ -138,12 +138,12 @@ impl Transports {
         self.drive(now, number, AT_SENDER, datapath);
     }
 
-    /// Ends the flow: its endpoints send nothing more.
+    /// Ends the flow, whose start the caller cancels: its endpoints send nothing more.
     pub fn stop(&mut self, number: u32, datapath: &mut Datapath) {
         let connection = &mut self.connections[number as usize];
         connection.running = false;
         let first = connection.flow * TIMERS_PER_FLOW;
-        for timer in [START, SENDER, RECEIVER] {
+        for timer in [SENDER, RECEIVER] {
             datapath.timers.set(first + timer, None);
         }
     }
@@ -226,7 +226,7 @@ impl Transports {
                 .with_ecn(ecn as u8)
                 .labelled(connection.label, port);
             let flow = &datapath.flows[connection.flow as usize];
-            match flow.access_reverse.filter(|_| end == AT_RECEIVER) {
+            match flow.access_reverse.get().filter(|_| end == AT_RECEIVER) {
                 Some(link) => datapath.access.push(now, link, packet),
                 None => datapath
                     .nic(now, id, (port, connection.label))
@@ -254,6 +254,7 @@ impl Transports {
         let forward = packet.port() == connection.port;
         datapath.flows[connection.flow as usize]
             .access_forward
+            .get()
             .filter(|_| forward)
     }
 

@@ -1,7 +1,7 @@
 //! The timers, compared with a sorted set of times as the reference.
 
 use narrows_core::units::{Span, Time};
-use narrows_sim::timers::Timers;
+use narrows_sim::timers::{FIXED, TIMERS_PER_FLOW, Timers};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ fn scales() -> impl Strategy<Value = u64> {
 proptest! {
     #[test]
     fn alarms_fire_once_at_their_time_by_number(steps in steps(), scale in scales()) {
-        let (mut timers, mut model) = (Timers::new(N as usize), BTreeSet::new());
+        let (mut timers, mut model) = (Timers::new(0, N as usize), BTreeSet::new());
         let (mut fired, mut expected) = (Vec::new(), Vec::new());
         let mut now = Time::ZERO;
         for (wait, number, delay) in steps {
@@ -58,4 +58,39 @@ proptest! {
             model.extend(at.map(|at| (at, number)));
         }
     }
+}
+
+/// At one instant, fixed timers and those that can be moved fire in the order of their numbers. A
+/// cancelled one does not fire.
+#[test]
+fn fixed_timers_fire_among_the_others() {
+    let at = |ns| Time::from_ns(ns);
+    let number = |flow, timer| flow * TIMERS_PER_FLOW + timer;
+    let mut timers = Timers::new(3, 1);
+    for (flow, ns) in [(2, 7), (1, 5), (0, 5)] {
+        timers.fix(number(flow, 0), at(ns));
+        timers.fix(number(flow, 3), at(ns));
+    }
+    timers.sort_fixed();
+    timers.cancel(number(1, 3));
+    let other = number(3, 0);
+    for (timer, ns) in [(number(0, FIXED), 5), (number(1, FIXED + 1), 6), (other, 5)] {
+        timers.set(timer, Some(at(ns)));
+    }
+    let mut fired = Vec::new();
+    while timers.next() < Time::MAX {
+        let now = timers.next();
+        fired.extend(timers.pop(now).map(|timer| (now.as_ns(), timer)));
+    }
+    let expected = [
+        (5, number(0, 0)),
+        (5, number(0, 3)),
+        (5, number(0, FIXED)),
+        (5, number(1, 0)),
+        (5, other),
+        (6, number(1, FIXED + 1)),
+        (7, number(2, 0)),
+        (7, number(2, 3)),
+    ];
+    assert_eq!(fired, expected);
 }

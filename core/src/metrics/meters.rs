@@ -53,29 +53,27 @@ impl Counters {
 }
 
 /// Meters one flow. The engine calls [`started`](Self::started) at connect,
-/// [`measure`](Self::measure) at [`measure_from`](Self::measure_from), the sampling calls on time,
+/// [`measure`](Self::measure) at the end of the warm-up or at the start, the later of both; the sampling calls on time,
 /// and [`ended`](Self::ended) once.
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
-    warmup: Time,
-    /// End of the run.
-    end: Time,
     /// [`Time::MAX`] before the start.
     started: Time,
     /// Start of the flow's part of the summary interval, [`Time::MAX`] before it, and the counters
     /// then.
     mark: (Time, Counters),
     samples: SampleHistory,
-    /// Counters and RTT at the sample before, to detect new ACKs.
-    heard: (u64, u64, Span),
+    /// Counters (their lower halves) and RTT at the sample before, to detect new ACKs.
+    heard: (u32, u32, Span),
     series: Series,
-    silence: Option<Box<(Time, Time)>>,
     result: Option<Box<FlowResult>>,
 }
 
-/// The results of a flow that are known at its end.
+/// The silence of a flow, and its results that are known at its end.
 #[derive(Clone, Debug, Default)]
 struct FlowResult {
+    /// Begin and end of the interval in which its application is silent.
+    silence: Option<(Time, Time)>,
     ended: Option<Time>,
     fct: Option<Span>,
     timed_out: Option<Time>,
@@ -85,18 +83,21 @@ struct FlowResult {
     limited: Limited,
 }
 
+impl Default for FlowMeter {
+    fn default() -> FlowMeter {
+        FlowMeter::new()
+    }
+}
+
 impl FlowMeter {
-    /// A flow that has not started, of a run whose summary interval is from `warmup` to `end`.
-    pub fn new(warmup: Time, end: Time) -> FlowMeter {
+    /// A flow that has not started.
+    pub fn new() -> FlowMeter {
         FlowMeter {
-            warmup,
-            end,
             started: Time::MAX,
             mark: (Time::MAX, Counters::default()),
             samples: SampleHistory::default(),
             heard: (0, 0, Span::ZERO),
             series: Series::default(),
-            silence: None,
             result: None,
         }
     }
@@ -106,7 +107,7 @@ impl FlowMeter {
     /// Reports that the application is silent from `from` to `to`, which does not count as active
     /// time.
     pub fn silent(&mut self, from: Time, to: Time) {
-        self.silence = Some(Box::new((from, to)));
+        self.result().silence = Some((from, to));
     }
     /// Sets the time for which each limit has applied to the flow until its end.
     pub fn limited(&mut self, limited: Limited) {
@@ -120,14 +121,14 @@ impl FlowMeter {
     pub fn started(&mut self, now: Time) {
         self.started = now;
     }
+    /// Returns whether the flow has connected.
+    pub fn has_started(&self) -> bool {
+        self.started != Time::MAX
+    }
     /// Returns whether the flow has connected and not ended.
     pub fn runs(&self) -> bool {
         let ended = |result: &FlowResult| result.ended.is_some();
-        self.started != Time::MAX && !self.result.as_deref().is_some_and(ended)
-    }
-    /// Start of the summary interval of a flow that starts at `start`.
-    pub fn measure_from(&self, start: Time) -> Time {
-        self.warmup.max(start)
+        self.has_started() && !self.result.as_deref().is_some_and(ended)
     }
     /// Starts the flow's part of the summary interval.
     pub fn measure(&mut self, now: Time, info: &Info) {
@@ -137,11 +138,11 @@ impl FlowMeter {
     }
     /// Takes a sample; called each [`metric_interval`](super::metric_interval).
     pub fn sample(&mut self, now: Time, info: &Info) {
-        let silence = self.silence.as_deref();
-        let silent = silence.is_some_and(|(from, to)| *from <= now && now < *to);
+        let silence = self.result.as_deref().and_then(|result| result.silence);
+        let silent = silence.is_some_and(|(from, to)| from <= now && now < to);
         // There is no smoothed RTT before the handshake is complete.
         if !silent && self.runs() && self.mark.0 != Time::MAX && info.srtt > Span::ZERO {
-            let heard = (info.delivered, info.bytes_acked, info.srtt);
+            let heard = (info.delivered as u32, info.bytes_acked as u32, info.srtt);
             let fresh = self.heard != heard;
             self.heard = heard;
             self.samples.push(Sample::of(info, fresh));
@@ -180,13 +181,14 @@ impl FlowMeter {
             (result.ended, result.whole) = (Some(now), Counters::of(info));
         }
     }
-    /// Returns the metrics of the flow, with these names.
-    pub fn metrics(self, id: String, cc: String) -> FlowMetrics {
+    /// Returns the metrics of the flow, with these names. `interval` is the length of the run
+    /// without its warm-up.
+    pub fn metrics(self, id: String, cc: String, interval: Span) -> FlowMetrics {
         let result = self.result.map(|result| *result).unwrap_or_default();
         let whole = result.whole;
         let (from, before) = self.mark;
         let summary = result.ended.filter(|_| from != Time::MAX).and_then(|to| {
-            let silent = self.silence.as_deref().map_or(Span::ZERO, |&(off, on)| {
+            let silent = result.silence.map_or(Span::ZERO, |(off, on)| {
                 on.min(to).max(from).since(off.clamp(from, to))
             });
             let active = to.since(from) - silent;
@@ -221,10 +223,7 @@ impl FlowMeter {
         FlowMetrics {
             id,
             cc,
-            goodput_mbit: mbit(
-                result.received.unwrap_or(counted.delivered),
-                self.end.since(self.warmup),
-            ),
+            goodput_mbit: mbit(result.received.unwrap_or(counted.delivered), interval),
             active_goodput_mbit: mbit(counted.acked, active),
             active_s: active.as_s(),
             retransmits: whole.retransmits,

@@ -6,8 +6,8 @@
 //! - *by sequence*: the ring itself; `skip` jumps over runs that are already SACKed (union–find
 //!   with path halving);
 //! - *by time of the last transmission*: a linked list, oldest first, for RACK;
-//! - *lost and not yet retransmitted, by sequence*: a heap with lazy removal, for the next
-//!   retransmission.
+//! - *lost and not yet retransmitted, by sequence*: a range of the ring that contains all of these
+//!   segments; the search for the next retransmission begins where the last one ended.
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
@@ -16,9 +16,7 @@ mod segment;
 use crate::prefetch::record;
 use crate::transport::TcpOptions;
 use alloc::boxed::Box;
-use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 pub use segment::{APP_LIMITED, EVER_RETRANS, GLUED, LOST, PUSHED, RETRANS, SACKED, Seg, Snapshot};
 use segment::{LINKED, TIMED_OUT};
 
@@ -47,17 +45,25 @@ struct FoundLost {
     numbers: Vec<u64>,
 }
 
+/// A place of the ring, in one cache line of the processor.
+#[derive(Copy, Clone, Debug, Default)]
+#[repr(align(64))]
+struct Place(Seg);
+
 /// The scoreboard of one connection.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
-    ring: Box<[Seg]>,
+    ring: Box<[Place]>,
     head: u64,
     tail: u64,
     oldest: u64,
     newest: u64,
     /// The position of `last_sent_before`; older segments cannot be its result any more.
     before: u64,
-    lost: BinaryHeap<Reverse<u64>>,
+    /// All segments that are lost and not retransmitted are in this range of numbers. It is empty if
+    /// it ends at or below `head`, or where it begins.
+    lost_from: u64,
+    lost_to: u64,
     una: u64,
     nxt: u64,
     /// The options of segments, which decide their usual length.
@@ -88,7 +94,8 @@ impl Default for Scoreboard {
             oldest: NIL,
             newest: NIL,
             before: NIL,
-            lost: BinaryHeap::new(),
+            lost_from: 0,
+            lost_to: 0,
             una: 0,
             nxt: 0,
             options: TcpOptions::default(),
@@ -166,21 +173,21 @@ impl Scoreboard {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
         let mask = self.ring.len() - 1;
-        &self.ring[i as usize & mask]
+        &self.ring[i as usize & mask].0
     }
     #[inline]
     fn at_mut(&mut self, i: u64) -> &mut Seg {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
         let mask = self.ring.len() - 1;
-        &mut self.ring[i as usize & mask]
+        &mut self.ring[i as usize & mask].0
     }
     /// The oldest segment by sequence.
     pub fn first(&self) -> Option<&Seg> {
         (self.head < self.tail).then(|| self.at(self.head))
     }
     /// Passes the records of the two oldest segments, of the newest and of the next two to `load`.
-    /// The first number in the heap of lost segments follows.
+    /// The record from which the search for the next retransmission begins follows.
     #[inline]
     pub(crate) fn prefetch(&self, load: &mut impl FnMut(*const u8, usize)) {
         let mask = self.ring.len().wrapping_sub(1);
@@ -191,8 +198,10 @@ impl Scoreboard {
                 record(segment, load);
             }
         }
-        if let Some(Reverse(number)) = self.lost.peek() {
-            record(number, load);
+        if self.lost_from < self.lost_to {
+            if let Some(segment) = self.ring.get(self.lost_from as usize & mask) {
+                record(segment, load);
+            }
         }
     }
     /// Passes the likely record of the segment with byte `seq` to `load`.
@@ -238,7 +247,7 @@ impl Scoreboard {
         while seq < end {
             let len = full.min(end - seq);
             let last = seq + len == end;
-            ring[i as usize & mask] = Seg {
+            ring[i as usize & mask].0 = Seg {
                 seq,
                 skip: i,
                 len: len as u32,
@@ -270,9 +279,9 @@ impl Scoreboard {
     #[cold]
     fn grow(&mut self) {
         let size = (self.ring.len() * 2).max(16);
-        let mut ring = alloc::vec![Seg::default(); size];
+        let mut ring = alloc::vec![Place::default(); size];
         for i in self.head..self.tail {
-            ring[i as usize & (size - 1)] = *self.at(i);
+            ring[i as usize & (size - 1)].0 = *self.at(i);
         }
         self.ring = ring.into_boxed_slice();
     }
@@ -382,9 +391,6 @@ impl Scoreboard {
             self.retrans_out -= u32::from(seg.is(RETRANS));
         }
         self.buffers -= u64::from(!seg.is(GLUED));
-        if self.head == self.tail {
-            self.lost.clear();
-        }
         Some(seg)
     }
 
@@ -409,9 +415,6 @@ impl Scoreboard {
         self.retrans_out -= retransmitted;
         (self.head, self.una) = (i, una);
         self.buffers -= buffers;
-        if self.head == self.tail {
-            self.lost.clear();
-        }
         flags
     }
     /// Removes the first segments that lie wholly below `ack`, as far as they were never SACKed,
@@ -467,9 +470,6 @@ impl Scoreboard {
         self.head = end;
         self.una = una;
         self.buffers -= buffers;
-        if self.head == self.tail {
-            self.lost.clear();
-        }
         Some(Untouched {
             first_sent_us,
             first_seq,
@@ -538,6 +538,7 @@ impl Scoreboard {
         (i < self.tail && self.at(i).end() <= end).then_some(i)
     }
     /// Marks segment `i` as SACKed. Returns its previous state.
+    #[inline]
     pub fn sack(&mut self, i: u64) -> Seg {
         let before = *self.at(i);
         self.unlink(i);
@@ -598,8 +599,17 @@ impl Scoreboard {
             // It is marked lost and its retransmission is gone: it waits for retransmission as
             // before.
             if self.at(i).is(LOST) {
-                self.lost.push(Reverse(i));
+                self.await_retransmission(i);
             }
+        }
+    }
+    /// Records that segment `i` is lost and not retransmitted.
+    fn await_retransmission(&mut self, i: u64) {
+        if self.lost_from.max(self.head) < self.lost_to {
+            self.lost_from = self.lost_from.min(i);
+            self.lost_to = self.lost_to.max(i + 1);
+        } else {
+            (self.lost_from, self.lost_to) = (i, i + 1);
         }
     }
     /// Marks segment `i` lost. If the segment is already marked and its retransmission is in
@@ -619,7 +629,7 @@ impl Scoreboard {
             return;
         }
         self.lost_total += 1;
-        self.lost.push(Reverse(i));
+        self.await_retransmission(i);
         if let Some(found) = &mut self.found_lost {
             found.numbers.push(i);
         }
@@ -678,7 +688,7 @@ impl Scoreboard {
         }
         self.lost_out = 0;
         self.counted = 0;
-        self.lost.clear();
+        self.lost_to = 0;
         if put_back {
             self.relink();
         }
@@ -709,15 +719,15 @@ impl Scoreboard {
     }
     /// The first segment by sequence that is lost and not retransmitted.
     pub fn next_to_retransmit(&mut self) -> Option<u64> {
-        while let Some(&Reverse(i)) = self.lost.peek() {
-            if i >= self.head
-                && i < self.tail
-                && self.at(i).flags & (LOST | RETRANS | SACKED) == LOST
-            {
+        let mut i = self.lost_from.max(self.head);
+        while i < self.lost_to {
+            if self.at(i).flags & (LOST | RETRANS | SACKED) == LOST {
+                self.lost_from = i;
                 return Some(i);
             }
-            self.lost.pop();
+            i = self.unsacked_from(i + 1);
         }
+        self.lost_to = 0;
         None
     }
     /// Returns whether the next segment of the same super-packet also waits for retransmission.

@@ -144,6 +144,8 @@ struct Application {
     spec: Spec,
     meter: FlowMeter,
     running: bool,
+    /// Start of the flow's part of the summary interval.
+    measure_from: Time,
     measured: bool,
     over: bool,
     listeners: [Option<OwnedFd>; 2],
@@ -214,7 +216,8 @@ impl<'s> Applications<'s> {
     fn add(&mut self, spec: Spec) -> Result<(), HostError> {
         let number = self.all.len();
         let mut app = Application {
-            meter: FlowMeter::new(self.watching.warmup, self.watching.end),
+            meter: FlowMeter::new(),
+            measure_from: self.watching.warmup.max(spec.start),
             running: false,
             measured: false,
             over: false,
@@ -341,7 +344,7 @@ impl<'s> Applications<'s> {
             }
         }
         let app = &self.all[number];
-        if app.running && !app.measured && app.meter.measure_from(app.spec.start) <= now {
+        if app.running && !app.measured && app.measure_from <= now {
             let info = app.info();
             let app = &mut self.all[number];
             app.meter.measure(now, &info);
@@ -665,7 +668,7 @@ impl Application {
         let measure = if self.measured {
             Time::MAX
         } else {
-            self.meter.measure_from(self.spec.start)
+            self.measure_from
         };
         let woken = self.spec.workload.next_wakeup().unwrap_or(Time::MAX);
         woken.min(self.spec.end).min(measure)

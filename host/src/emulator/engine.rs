@@ -131,13 +131,14 @@ fn flow_metrics(
     meter: FlowMeter,
     spec: &FlowSpec,
     workload: Option<WorkloadMetrics>,
+    interval: Span,
 ) -> FlowMetrics {
     let cc = if spec.has_cc() {
         spec.cc.kind.as_str()
     } else {
         NO_CC
     };
-    let mut metrics = meter.metrics(spec.id.clone(), cc.into());
+    let mut metrics = meter.metrics(spec.id.clone(), cc.into(), interval);
     if workload.is_some() {
         metrics.limits = LimitMetrics::unknown();
         metrics.workload = workload;
@@ -542,10 +543,11 @@ impl<'p> Parts<'p> {
         meters.sort_by_key(|(number, _, _)| *number);
         samples.flows = in_order(&tables);
         samples.states = StateSamples::in_order(&states);
+        let interval = scenario.duration - scenario.warmup;
         let flows: Vec<_> = meters
             .into_iter()
             .zip(&scenario.flows)
-            .map(|((_, meter, work), spec)| flow_metrics(meter, spec, work))
+            .map(|((_, meter, work), spec)| flow_metrics(meter, spec, work, interval))
             .collect();
         if self.interval.is_some() {
             samples.delays.push_workloads(&flows);

@@ -133,6 +133,8 @@ struct Sender {
     written: u64,
     /// Whether nothing was written since the pause.
     resumed: bool,
+    /// Start of the flow's part of the summary interval.
+    measure_from: Time,
     measured: bool,
     /// The last `TCP_INFO`.
     info: TcpInfo,
@@ -179,11 +181,12 @@ impl Traffic {
             listeners.push((listener, flow.dscp));
         }
         let sender = |flow: Outgoing| {
-            let mut meter = FlowMeter::new(watching.warmup, watching.end);
+            let mut meter = FlowMeter::new();
             if let (Some(stop), Some(restart)) = (flow.stop, flow.restart) {
                 meter.silent(stop, restart);
             }
             Sender {
+                measure_from: watching.warmup.max(flow.start),
                 flow,
                 meter,
                 phase: Phase::Waiting,
@@ -414,7 +417,7 @@ impl Sender {
         let measure = if self.measured {
             Time::MAX
         } else {
-            self.meter.measure_from(f.start)
+            self.measure_from
         };
         own.min(measure)
     }
@@ -430,10 +433,7 @@ impl Sender {
                 self.connect(now, token, epoll)?;
             }
         }
-        if !self.measured
-            && self.phase != Phase::Waiting
-            && self.meter.measure_from(self.flow.start) <= now
-        {
+        if !self.measured && self.phase != Phase::Waiting && self.measure_from <= now {
             let info = self.ask();
             self.meter.measure(now, &info);
             self.measured = true;

@@ -96,8 +96,7 @@ impl Half {
                 events: 0,
             },
             lookahead: Lookahead {
-                near: Inbox::new(n),
-                far: Inbox::new(n),
+                inbox: Inbox::new(n),
                 ..*lookahead
             },
             arrivals: Arrivals::new(),
@@ -126,8 +125,7 @@ impl Half {
         put_back::<NEAR>(datapath, acks);
         datapath.flows.join(other.flows);
         datapath.timers.add(&other.timers, is_second);
-        lookahead.near.add(&others.near);
-        lookahead.far.add(&others.far);
+        lookahead.inbox.add(&others.inbox);
         datapath.events += other.events;
     }
 }
@@ -171,7 +169,7 @@ impl Lookahead {
         outbox(datapath, |outbox| outbox.begin(self.received));
         self.received = window.received;
         let received = self.received;
-        let n = run_end::<FAR>(&mut self.far, datapath, arrivals, received, received);
+        let n = run_end::<FAR>(&mut self.inbox, datapath, arrivals, received, received);
         outbox(datapath, |outbox| outbox.number());
         send::<FAR>(datapath);
         outbox(datapath, |outbox| outbox.begin(window.begin));

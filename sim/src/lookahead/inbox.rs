@@ -1,7 +1,9 @@
-//! The events of one end of the path in a window (arrivals and timers), sorted by flow.
+//! The events of one end of the path in a window (arrivals and timers), sorted by flow. The timers
+//! of both ends are kept between windows.
 
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
+use narrows_core::net::Port;
 use narrows_core::units::Time;
 use std::collections::VecDeque;
 
@@ -11,10 +13,11 @@ pub(crate) type Arrivals = VecDeque<(Time, Packet)>;
 /// The end of a list.
 const NONE: u32 = u32::MAX;
 
-/// The events of the flows of one end.
+/// The timers of both ends, and the events of one end in the present window.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    alarms: Alarms,
+    /// The timers of the end at each port.
+    alarms: [Alarms; 2],
     /// The arrivals of each flow.
     flows: Vec<Agenda>,
     /// The runs of this window, each at the place of its first arrival.
@@ -106,7 +109,7 @@ impl Inbox {
     /// An inbox for `n` flows, without events.
     pub fn new(n: usize) -> Inbox {
         Inbox {
-            alarms: Alarms::new(n),
+            alarms: [Alarms::new(n), Alarms::new(n)],
             flows: vec![IDLE; n],
             runs: Vec::new(),
             busy: Vec::new(),
@@ -114,17 +117,19 @@ impl Inbox {
     }
     /// A time before which no timer fires.
     pub fn next(&self) -> Time {
-        self.alarms.next
+        self.alarms[0].next.min(self.alarms[1].next)
     }
-    /// Sets the timer of a flow, or clears it.
-    pub fn set(&mut self, id: u32, due: Option<Time>) {
-        self.alarms.set(id, due.unwrap_or(Time::MAX));
+    /// Sets the timer of a flow at the end of `port`, or clears it.
+    pub fn set(&mut self, port: Port, id: u32, due: Option<Time>) {
+        self.alarms[usize::from(port)].set(id, due.unwrap_or(Time::MAX));
     }
     /// Adds the timers of other flows.
     pub fn add(&mut self, others: &Inbox) {
-        for (due, id) in others.alarms.due.iter().zip(0..) {
-            if *due < Time::MAX {
-                self.alarms.set(id, *due);
+        for (alarms, others) in self.alarms.iter_mut().zip(&others.alarms) {
+            for (due, id) in others.due.iter().zip(0..) {
+                if *due < Time::MAX {
+                    alarms.set(id, *due);
+                }
             }
         }
     }
@@ -160,8 +165,8 @@ impl Inbox {
     }
     /// Called when all arrivals of the window are recorded. Adds the flows whose timers fire before
     /// `end`.
-    pub fn wake(&mut self, end: Time) {
-        self.alarms.fire(end, |id| {
+    pub fn wake<const PORT: Port>(&mut self, end: Time) {
+        self.alarms[usize::from(PORT)].fire(end, |id| {
             if self.flows[id as usize].first == NONE {
                 self.busy.push(id);
             }
@@ -174,10 +179,10 @@ impl Inbox {
     }
     /// Prefetches the agenda and the timer of the `n`th flow with events.
     #[inline]
-    pub fn prefetch_agenda(&self, n: usize) {
+    pub fn prefetch_agenda<const PORT: Port>(&self, n: usize) {
         if let Some(id) = self.busy(n) {
             prefetch(&self.flows[id as usize]);
-            prefetch(&self.alarms.due[id as usize]);
+            prefetch(&self.alarms[usize::from(PORT)].due[id as usize]);
         }
     }
     /// Prefetches the first arrival of the `n`th flow with events.
@@ -194,8 +199,9 @@ impl Inbox {
     }
     /// The arrivals of flow `id`, and the time of its timer.
     #[inline]
-    pub fn agenda(&self, id: u32) -> (Agenda, Time) {
-        (self.flows[id as usize], self.alarms.due[id as usize])
+    pub fn agenda<const PORT: Port>(&self, id: u32) -> (Agenda, Time) {
+        let due = self.alarms[usize::from(PORT)].due[id as usize];
+        (self.flows[id as usize], due)
     }
     /// Removes the first run from an agenda. Returns the place of its first arrival, and the
     /// arrivals; none if the agenda is empty.
@@ -222,9 +228,9 @@ impl Inbox {
     }
     /// Records that all events of flow `id` are handled, and that its timer fires at `due`.
     #[inline]
-    pub fn done(&mut self, id: u32, due: Time) {
+    pub fn done<const PORT: Port>(&mut self, id: u32, due: Time) {
         self.flows[id as usize] = IDLE;
-        self.alarms.set(id, due);
+        self.alarms[usize::from(PORT)].set(id, due);
     }
     /// Ends the window: all its events are handled.
     pub fn clear(&mut self) {

@@ -66,8 +66,7 @@ const SHORTEST: Span = Span::us(50);
 
 /// Both ends of the path.
 pub(crate) struct Lookahead {
-    near: Inbox,
-    far: Inbox,
+    inbox: Inbox,
     /// Length of a window of the senders.
     span: Span,
     /// Time by which the receivers are ahead of the begin of such a window.
@@ -85,7 +84,7 @@ impl Lookahead {
         let forward = datapath
             .flows
             .iter()
-            .all(|f| f.port == NEAR && f.access_forward.is_none() && f.access_reverse.is_none());
+            .all(|f| f.port == NEAR && [f.access_forward, f.access_reverse] == [None.into(); 2]);
         if !forward || !datapath.devices.list.is_empty() || datapath.observer.recorder.is_some() {
             return None;
         }
@@ -98,8 +97,7 @@ impl Lookahead {
         }
         datapath.network.outbox = Some(Box::default());
         Some(Lookahead {
-            near: Inbox::new(datapath.flows.len()),
-            far: Inbox::new(datapath.flows.len()),
+            inbox: Inbox::new(datapath.flows.len()),
             span: (forward + reverse).min(LONGEST),
             ahead: forward,
             until: Time::ZERO,
@@ -109,13 +107,13 @@ impl Lookahead {
 
     /// Sets the timer of a sender, or clears it.
     pub fn set_sender(&mut self, id: u32, due: Option<Time>) {
-        self.near.set(id, due);
+        self.inbox.set(NEAR, id, due);
     }
 
     /// Clears the timers of a flow.
     pub fn close(&mut self, id: u32) {
-        self.near.set(id, None);
-        self.far.set(id, None);
+        self.inbox.set(NEAR, id, None);
+        self.inbox.set(FAR, id, None);
     }
 
     /// Begin of the next window, given the time of the next sample; `None` without lookahead. It is
@@ -136,11 +134,7 @@ impl Lookahead {
         if !sent.is_empty() {
             return self.until;
         }
-        let ends = self
-            .near
-            .next()
-            .min(self.far.next())
-            .min(path.arrival(NEAR));
+        let ends = self.inbox.next().min(path.arrival(NEAR));
         let all = ends.min(path.due()).min(datapath.timers.next());
         self.until.max(all)
     }
@@ -154,7 +148,7 @@ impl Lookahead {
         self.received = (begin + self.ahead).min(limit);
         with_arrivals::<FAR>(datapath, |datapath, arrivals| {
             run_end::<FAR>(
-                &mut self.far,
+                &mut self.inbox,
                 datapath,
                 arrivals,
                 self.received,
@@ -169,7 +163,7 @@ impl Lookahead {
     /// Runs the senders: arrivals before one time and timers before another one.
     pub fn run_senders(&mut self, datapath: &mut Datapath, arrivals: Time, timers: Time) {
         with_arrivals::<NEAR>(datapath, |datapath, waiting| {
-            run_end::<NEAR>(&mut self.near, datapath, waiting, arrivals, timers)
+            run_end::<NEAR>(&mut self.inbox, datapath, waiting, arrivals, timers)
         });
     }
 }
@@ -237,19 +231,20 @@ fn run_end<const PORT: Port>(
 ) -> usize {
     let numbered = datapath.flows.divided() && !(PORT == FAR && datapath.flows.begin_with_first());
     sort_by_flow(inbox, datapath, arrivals, before);
-    inbox.wake(timers);
+    inbox.wake::<PORT>(timers);
     let mut n = 0;
     while let Some(id) = inbox.busy(n) {
         n += 1;
         prefetch_flows::<PORT>(datapath, inbox, arrivals, n);
         let (due, events) = if PORT == FAR {
             let end = datapath.receiver(id);
-            run_flow(end, inbox, id, arrivals, timers, numbered)
+            run_flow::<PORT, _>(end, inbox, id, arrivals, timers, numbered)
         } else {
-            run_flow(datapath.sender(id), inbox, id, arrivals, timers, numbered)
+            let end = datapath.sender(id);
+            run_flow::<PORT, _>(end, inbox, id, arrivals, timers, numbered)
         };
         datapath.events += events;
-        inbox.done(id, due);
+        inbox.done::<PORT>(id, due);
     }
     let n = inbox.arrived();
     inbox.clear();
@@ -259,7 +254,7 @@ fn run_end<const PORT: Port>(
 /// Handles the events of one end of flow `id` in a window. Returns the time of its next timer, and
 /// the number of events.
 #[inline(always)]
-fn run_flow<E: End>(
+fn run_flow<const PORT: Port, E: End>(
     mut end: E,
     inbox: &Inbox,
     id: u32,
@@ -267,7 +262,7 @@ fn run_flow<E: End>(
     timers: Time,
     numbered: bool,
 ) -> (Time, u64) {
-    let (mut agenda, mut due) = inbox.agenda(id);
+    let (mut agenda, mut due) = inbox.agenda::<PORT>(id);
     let (mut place, mut run) = inbox.take_run(&mut agenda, arrivals);
     let mut events = 0;
     loop {
@@ -420,7 +415,7 @@ fn prefetch_flows<const PORT: Port>(
     n: usize,
 ) {
     let flow = |n| inbox.busy(n).map(|id| &datapath.flows[id as usize]);
-    inbox.prefetch_agenda(n + 4);
+    inbox.prefetch_agenda::<PORT>(n + 4);
     inbox.prefetch_arrival(n + 3, arrivals);
     if PORT == FAR {
         if let Some(next) = flow(n) {

@@ -7,6 +7,9 @@ use super::{HEADER, Kind, OPTION, Packet, option};
 use narrows_core::packet::{self, Congestion};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 
+/// Number of values by which a slab grows at least.
+const LEAST_ROOM: usize = 16;
+
 /// Values by index. The index that was freed last is reused first, because its slot is in the
 /// cache.
 #[derive(Debug)]
@@ -32,10 +35,21 @@ impl<T: Copy> Slab<T> {
                 slot
             }
             None => {
+                if self.slots.len() == self.slots.capacity() {
+                    self.grow();
+                }
                 self.slots.push(content);
                 self.slots.len() as u32 - 1
             }
         }
+    }
+    /// Makes room for an eighth more. The maximum number of packets in transit varies little, and
+    /// twice the room would mostly remain unused.
+    #[cold]
+    fn grow(&mut self) {
+        let more = self.slots.len() / 8 + LEAST_ROOM;
+        self.slots.reserve_exact(more);
+        self.free.reserve_exact(self.slots.capacity());
     }
     fn look(&self, slot: u32) -> &T {
         &self.slots[slot as usize]

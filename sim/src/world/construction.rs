@@ -43,7 +43,7 @@ impl World {
         let (network, queues) = SimNetwork::new(scenario, registry)?;
         let timers_of_flows = scenario.flows.len() as u32 * TIMERS_PER_FLOW;
         let first_timer = timers_of_flows + scenario.probes.len() as u32;
-        let mut timers = Timers::new(first_timer as usize);
+        let mut timers = Timers::new(scenario.flows.len(), scenario.probes.len());
         let mut applications = Applications::new(first_timer);
         let mut transports = Transports::default();
         let mut owners = Owners::default();
@@ -86,6 +86,7 @@ impl World {
             });
         }
         applications.reserve(&mut timers);
+        timers.sort_fixed();
         let packets = Packets::new(scenario, owners);
         let mut observer = Observer::new(scenario, queues, options, packets);
         observer.recorder = recorder;
@@ -167,12 +168,11 @@ fn flow(
         scenario.receiver_of(spec).read_latency,
         Rng::named(seed, &format!("reader/{}", spec.id)),
     );
-    let warmup = Time::ZERO + scenario.warmup;
     let (forward, reverse) = access_delays(scenario, spec);
     Flow {
         sender,
-        access_forward: access.link(forward),
-        access_reverse: access.link(reverse),
+        access_forward: access.link(forward).into(),
+        access_reverse: access.link(reverse).into(),
         port: sender_port(spec),
         label: Label::new(spec.dscp, spec.host, scenario.path.nat, spec.ip),
         transfer: spec.size.is_some(),
@@ -180,7 +180,7 @@ fn flow(
         driver: Driver::Tcp,
         receiver,
         received_before: NOT_MEASURED,
-        meter: Box::new(FlowMeter::new(warmup, Time::ZERO + scenario.duration)),
+        meter: Box::new(FlowMeter::new()),
     }
 }
 
@@ -192,10 +192,17 @@ fn set_timers(scenario: &Scenario, spec: &FlowSpec, id: u32, flow: &mut Flow, ti
     if let (Some(stop), Some(restart)) = (stop, restart) {
         flow.meter.silent(stop, restart);
     }
-    let measure = flow.meter.measure_from(start);
+    let measure = start.max(Time::ZERO + scenario.warmup);
     let number = id * TIMERS_PER_FLOW;
-    timers.set(number + START, Some(start));
-    timers.set(number + STOP, stop);
-    timers.set(number + RESTART, restart);
-    timers.set(number + MEASURE, Some(measure));
+    let at = [
+        (START, Some(start)),
+        (STOP, stop),
+        (RESTART, restart),
+        (MEASURE, Some(measure)),
+    ];
+    for (timer, at) in at {
+        if let Some(at) = at {
+            timers.fix(number + timer, at);
+        }
+    }
 }

@@ -221,12 +221,11 @@ impl World {
             STOP => {
                 meter.stopped(now, &info);
                 self.applications.stop(number, datapath);
+                cancel_start(id, datapath);
             }
-            MEASURE => return meter.measure(now, &info),
-            _ => return,
+            MEASURE => meter.measure(now, &info),
+            _ => {}
         }
-        // Jitter may have moved the start behind the stop.
-        datapath.timers.set(id * TIMERS_PER_FLOW + START, None);
     }
 
     /// Handles a timer of flow `id`, which is the connection `number` of a transport.
@@ -244,6 +243,7 @@ impl World {
             STOP => {
                 flow.meter.stopped(now, &info);
                 transports.stop(number, datapath);
+                cancel_start(id, datapath);
             }
             MEASURE => flow.meter.measure(now, &info),
             _ => transports.wake(now, number, timer, datapath),
@@ -298,8 +298,7 @@ pub(super) fn fire(
         STOP => {
             stop(now, flow);
             let due = flow.sender.next_wakeup();
-            // Jitter may have moved the start behind the stop.
-            datapath.timers.set(id * TIMERS_PER_FLOW + START, None);
+            cancel_start(id, datapath);
             due
         }
         MEASURE => return flow.meter.measure(now, &flow.sender.info()),
@@ -308,6 +307,14 @@ pub(super) fn fire(
     match lookahead {
         Some(lookahead) => lookahead.set_sender(id, due),
         None => datapath.timers.set(id * TIMERS_PER_FLOW + SENDER, due),
+    }
+}
+
+/// Cancels the start of flow `id`, which is stopped: jitter may have moved the start behind the
+/// stop.
+fn cancel_start(id: u32, datapath: &mut Datapath) {
+    if !datapath.flows[id as usize].meter.has_started() {
+        datapath.timers.cancel(id * TIMERS_PER_FLOW + START);
     }
 }
 

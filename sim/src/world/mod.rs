@@ -135,7 +135,8 @@ fn flow_metrics(
     let stop = spec.stop.unwrap_or(scenario.duration);
     let end = Time::ZERO + stop.min(scenario.duration);
     let driver = flow.driver;
-    let mut metrics = flow.meter.metrics(spec.id.clone(), cc);
+    let interval = scenario.duration - scenario.warmup;
+    let mut metrics = flow.meter.metrics(spec.id.clone(), cc, interval);
     if driver != Driver::Tcp {
         metrics.limits = LimitMetrics::unknown();
     }

@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::application::Applications;
-use crate::flow::{Driver, Flow, Flows, NOT_MEASURED, TIMERS_PER_FLOW};
+use crate::flow::{Driver, Flow, Flows, NOT_MEASURED, RECEIVER, SENDER, TIMERS_PER_FLOW};
 use crate::transport::Transports;
 use narrows_core::metrics::SERIES_INTERVAL;
 use narrows_core::tcp::Info;
@@ -105,14 +105,14 @@ impl World {
             if let Driver::Transport(number) = flow.driver {
                 self.transports.close(number);
             }
-            let first = id * TIMERS_PER_FLOW;
-            for timer in first..first + TIMERS_PER_FLOW {
-                datapath.timers.set(timer, None);
+            for timer in [SENDER, RECEIVER] {
+                datapath.timers.set(id * TIMERS_PER_FLOW + timer, None);
             }
             if let Some(lookahead) = &mut self.lookahead {
                 lookahead.close(id);
             }
         }
+        datapath.timers.cancel_all();
         (self.next_metrics, self.next_samples) = (Time::MAX, Time::MAX);
         self.applications.close(datapath);
     }

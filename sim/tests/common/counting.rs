@@ -16,24 +16,40 @@ pub struct Counts {
     pub live: u64,
     /// The maximum of `live` so far, in bytes.
     pub peak: u64,
+    /// The part of `live` that is aligned to cache lines.
+    pub in_lines: u64,
 }
 
+/// Size of a cache line, in bytes.
+const LINE: usize = 64;
+
 thread_local! {
-    static COUNTS: Cell<Counts> = const { Cell::new(Counts { allocations: 0, live: 0, peak: 0 }) };
+    static COUNTS: Cell<Counts> = const { Cell::new(NONE) };
 }
+
+const NONE: Counts = Counts {
+    allocations: 0,
+    live: 0,
+    peak: 0,
+    in_lines: 0,
+};
 
 /// The counts of this thread so far.
 pub fn counts() -> Counts {
     COUNTS.get()
 }
 
-fn count(allocations: u64, taken: usize, given: usize) {
+fn count(allocations: u64, align: usize, taken: usize, given: usize) {
     // At the end of a thread its counts no longer exist.
     let _ = COUNTS.try_with(|counts| {
         let mut c = counts.get();
         c.allocations += allocations;
-        c.live = (c.live + taken as u64).saturating_sub(given as u64);
+        let change = |live: u64| (live + taken as u64).saturating_sub(given as u64);
+        c.live = change(c.live);
         c.peak = c.peak.max(c.live);
+        if align == LINE {
+            c.in_lines = change(c.in_lines);
+        }
         counts.set(c);
     });
 }
@@ -41,19 +57,19 @@ fn count(allocations: u64, taken: usize, given: usize) {
 // SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(1, layout.size(), 0);
+        count(1, layout.align(), layout.size(), 0);
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(1, layout.size(), 0);
+        count(1, layout.align(), layout.size(), 0);
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(1, size, layout.size());
+        count(1, layout.align(), size, layout.size());
         unsafe { System.realloc(block, layout, size) }
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        count(0, 0, layout.size());
+        count(0, layout.align(), 0, layout.size());
         unsafe { System.dealloc(block, layout) }
     }
 }

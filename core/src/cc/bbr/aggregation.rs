@@ -50,8 +50,6 @@ impl Epoch {
 pub(super) struct Aggregation {
     pub epoch: Epoch,
     extra: [u32; 2],
-    now: u8,
-    rounds: u8,
 }
 
 impl Aggregation {
@@ -69,22 +67,20 @@ impl Bbr {
         let bw = self.bw();
         let a = &mut self.aggregation;
         if self.bandwidth.rounds.start {
-            a.rounds += 1;
-            if a.rounds >= WINDOW_ROUNDS {
-                a.rounds = 0;
-                a.now ^= 1;
-                a.extra[usize::from(a.now)] = 0;
+            self.extra_rounds += 1;
+            if self.extra_rounds >= WINDOW_ROUNDS {
+                self.extra_rounds = 0;
+                a.extra = [0, a.extra[0]];
             }
         }
         let extra = a.epoch.take(d.totals.delivered_at, ev.delivered, bw);
         let extra = extra.min(u64::from(w.cwnd)) as u32;
-        let most = &mut a.extra[usize::from(a.now)];
-        *most = (*most).max(extra);
+        a.extra[0] = a.extra[0].max(extra);
     }
 
     /// Number of packets that are added to the window.
     pub(super) fn aggregation_room(&self) -> u64 {
-        if self.set.aggregation_gain == 0 || !self.pipe.full {
+        if self.set.aggregation_gain == 0 || !self.full_pipe {
             return 0;
         }
         let extra =

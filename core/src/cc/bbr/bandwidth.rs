@@ -66,7 +66,8 @@ impl Rounds {
 /// Round trips, and the maximum filter of delivery rates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
-    filter: WindowedMax,
+    /// Times are counts of round trips.
+    filter: WindowedMax<u64, u32>,
     pub rounds: Rounds,
 }
 

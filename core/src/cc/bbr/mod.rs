@@ -60,7 +60,7 @@ use pacing::Paced;
 use policer::Policer;
 use probe_bw::Cycle;
 use probe_rtt::MinRtt;
-use startup::{Pipe, Plateau};
+use startup::Plateau;
 use window::Recovery;
 
 /// Unit of gains: 1/256.
@@ -243,7 +243,11 @@ pub struct Bbr {
     bandwidth: Bandwidth,
     policer: Policer,
     aggregation: Aggregation,
-    pipe: Pipe,
+    /// Round trips in the present window of `aggregation`.
+    extra_rounds: u8,
+    /// Whether the pipe has been full since the start of the connection.
+    full_pipe: bool,
+    plateau: Plateau,
     cycle: Cycle,
     min_rtt: MinRtt,
     recovery: Recovery,
@@ -281,7 +285,9 @@ impl Bbr {
             bandwidth: Bandwidth::default(),
             policer: Policer::default(),
             aggregation: Aggregation::default(),
-            pipe: Pipe::default(),
+            extra_rounds: 0,
+            full_pipe: false,
+            plateau: Plateau::default(),
             cycle: Cycle::default(),
             min_rtt: MinRtt::default(),
             recovery: Recovery::default(),
@@ -302,7 +308,7 @@ impl Bbr {
 
     /// Leaves ProbeRTT, for ProbeBW if the pipe has been full, otherwise for Startup.
     fn resume(&mut self, now: Time) {
-        if self.pipe.full {
+        if self.full_pipe {
             self.enter_probe_bw(now);
         } else {
             self.mode = Mode::Startup;
@@ -375,7 +381,7 @@ impl CongestionControl for Bbr {
 
     fn on_rto(&mut self, _w: &mut Window, ev: &Rto) {
         self.recovery.prior_state = State::Loss;
-        self.pipe.plateau.bw = Bw::default();
+        self.plateau.bw = Bw::default();
         self.bandwidth.rounds.start = true;
         self.take_policer(1, false, &ev.totals);
     }
@@ -383,7 +389,7 @@ impl CongestionControl for Bbr {
     fn on_spurious_loss(&mut self, _w: &mut Window, ev: &SpuriousLoss) {
         // The losses were spurious: the pipe may not be full, and there is no policer. The window
         // is restored when recovery ends.
-        self.pipe.plateau = Plateau::default();
+        self.plateau = Plateau::default();
         self.policer.forget(&ev.totals);
     }
 

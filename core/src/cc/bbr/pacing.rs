@@ -24,7 +24,8 @@ pub(in crate::cc) struct Paced {
     /// Bytes per second.
     rate: u64,
     /// The bandwidth and the gain of this rate. Most ACKs change neither.
-    of: (Bw, u64),
+    bw: Bw,
+    gain: u16,
     packet: u32,
     /// Payload of a full segment, in bytes.
     mss: u32,
@@ -39,18 +40,19 @@ impl Paced {
     pub fn new(packet: u64, mss: u32, millionths: u64) -> Paced {
         let mut paced = Paced {
             rate: 0,
-            of: (Bw(0), 0),
+            bw: Bw(0),
+            gain: 0,
             packet: packet as u32,
             mss,
             millionths: millionths as u32,
             burst: 0,
         };
-        paced.take(paced.of, 0);
+        paced.take((Bw(0), 0), 0);
         paced
     }
     /// Takes the rate of this bandwidth and this gain.
     fn take(&mut self, of: (Bw, u64), rate: u64) {
-        (self.of, self.rate) = (of, rate);
+        (self.bw, self.gain, self.rate) = (of.0, of.1 as u16, rate);
         let bytes = (self.rate >> BURST_SHIFT).min(MOST_BURST_BYTES);
         let segments = bytes / u64::from(self.mss);
         self.burst = segments.max(self.least_burst()).min(MOST_BURST) as u8;
@@ -76,7 +78,7 @@ impl Paced {
 
     /// Sets the rate for `gain`/256 times `bw`. The rate decreases only if `falls` is true.
     pub fn set(&mut self, w: &mut Window, bw: Bw, gain: u64, falls: bool) {
-        if self.of != (bw, gain) {
+        if (self.bw, u64::from(self.gain)) != (bw, gain) {
             let rate = self.at(bw, gain);
             if falls || rate > self.rate {
                 self.take((bw, gain), rate);
@@ -112,6 +114,6 @@ impl Paced {
 
 impl Bbr {
     pub(super) fn pace(&mut self, w: &mut Window, bw: Bw, gain: u64) {
-        self.paced.set(w, bw, gain, self.pipe.full);
+        self.paced.set(w, bw, gain, self.full_pipe);
     }
 }

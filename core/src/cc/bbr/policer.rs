@@ -15,9 +15,9 @@ use super::{Bbr, Mode, UNIT};
 use crate::cc::Totals;
 
 /// Round trips of the shortest interval.
-const LEAST_ROUNDS: u32 = 4;
+const LEAST_ROUNDS: u8 = 4;
 /// Round trips of the longest interval.
-const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
+const MOST_ROUNDS: u8 = 4 * LEAST_ROUNDS;
 /// Minimum number of packets lost for every 256 delivered in an interval that a policer causes:
 /// 16.3 % of the packets sent.
 const LOSS_THRESHOLD: u64 = 50;
@@ -26,7 +26,7 @@ const SAME_RATIO: u64 = 32;
 /// Maximum absolute difference of two rates that count as equal: 4 kbit/s, in bytes per second.
 const SAME_BYTES_PER_S: u64 = 4000 / 8;
 /// Round trips of ProbeBW for which the policed rate is used.
-const USED_ROUNDS: u32 = 48;
+const USED_ROUNDS: u8 = 48;
 
 /// The detection of a policer, and the policed rate.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) struct Policer {
     sampling: bool,
     used: bool,
     bw: Bw,
-    rounds: u32,
+    rounds: u8,
     /// Time of the last delivery before the interval, in ms.
     since_ms: u32,
     /// The lower halves of the connection's totals at the start of the interval.
@@ -120,7 +120,7 @@ impl Bbr {
         if app_limited {
             return policer.forget(totals);
         }
-        policer.rounds += u32::from(self.bandwidth.rounds.start);
+        policer.rounds += u8::from(self.bandwidth.rounds.start);
         if policer.rounds < LEAST_ROUNDS {
             return;
         }

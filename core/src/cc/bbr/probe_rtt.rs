@@ -13,31 +13,52 @@
 use super::{Ack, Bbr, Delivery, Mode, Window};
 use crate::units::{Span, Time};
 
+/// No round trip was measured.
+const UNKNOWN: u32 = u32::MAX;
+
 /// The minimum round trip and its probe.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct MinRtt {
-    us: Option<u32>,
+    /// In µs; [`UNKNOWN`] before the first measurement.
+    us: u32,
     /// The tick at which the minimum was measured, or at which the last ProbeRTT ended.
     seen: u32,
-    /// ProbeRTT ends after this tick at the earliest; `None` until the packets in flight are few
-    /// enough.
-    done: Option<u32>,
+    /// ProbeRTT ends after this tick at the earliest, if this is `known`: the packets in flight have
+    /// become few enough.
+    done: u32,
+    known: bool,
     round_done: bool,
 }
 
 /// `rtt` in µs, at most 71 minutes.
 fn us_of(rtt: Span) -> u32 {
-    rtt.as_us().min(u64::from(u32::MAX)) as u32
+    rtt.as_us().min(u64::from(UNKNOWN) - 1) as u32
+}
+
+impl Default for MinRtt {
+    fn default() -> MinRtt {
+        MinRtt {
+            us: UNKNOWN,
+            seen: 0,
+            done: 0,
+            known: false,
+            round_done: false,
+        }
+    }
 }
 
 impl MinRtt {
     pub fn start(&mut self, rtt: Span, tick: u32) {
-        self.us = (rtt > Span::ZERO).then_some(us_of(rtt));
+        self.us = if rtt > Span::ZERO {
+            us_of(rtt)
+        } else {
+            UNKNOWN
+        };
         self.seen = tick;
     }
     /// The minimum round trip in µs; `None` before the first measurement.
     pub fn us(&self) -> Option<u32> {
-        self.us
+        (self.us < UNKNOWN).then_some(self.us)
     }
 }
 
@@ -49,7 +70,7 @@ impl Bbr {
             let rtt = us_of(rtt);
             let doubted = d.maybe_delayed && self.set.rules.delayed_ack_filter;
             if self.is_least(rtt) || (expired && !doubted) {
-                self.min_rtt.us = Some(rtt);
+                self.min_rtt.us = rtt;
                 self.min_rtt.seen = tick;
             }
         }
@@ -60,17 +81,18 @@ impl Bbr {
         {
             self.mode = Mode::ProbeRtt;
             self.save_window(w);
-            self.min_rtt.done = None;
+            self.min_rtt.known = false;
         }
         if self.mode == Mode::ProbeRtt {
             w.app_limited = true;
-            if self.min_rtt.done.is_some() {
+            if self.min_rtt.known {
                 self.min_rtt.round_done |= self.bandwidth.rounds.start;
                 if self.min_rtt.round_done {
                     self.end_probe_rtt_when_due(w, ev.now, d.totals.delivered_at);
                 }
             } else if ev.in_flight <= self.set.min_cwnd.into() {
-                self.min_rtt.done = Some(tick.wrapping_add(self.set.probe_rtt_ticks));
+                self.min_rtt.done = tick.wrapping_add(self.set.probe_rtt_ticks);
+                self.min_rtt.known = true;
                 self.min_rtt.round_done = false;
                 self.bandwidth.rounds.ends = d.totals.delivered;
             }
@@ -82,12 +104,13 @@ impl Bbr {
 
     fn is_least(&self, us: u32) -> bool {
         let least_counts = !self.set.rules.only_lower_rtt;
-        (self.min_rtt.us).is_none_or(|least| us < least || (least_counts && us == least))
+        // Any round trip is less than an unknown minimum.
+        us < self.min_rtt.us || (least_counts && us == self.min_rtt.us)
     }
 
     pub(super) fn end_probe_rtt_when_due(&mut self, w: &mut Window, now: Time, delivered_at: Time) {
         let tick = self.set.tick(now);
-        if (self.min_rtt.done).is_some_and(|done| tick.wrapping_sub(done) as i32 > 0) {
+        if self.min_rtt.known && tick.wrapping_sub(self.min_rtt.done) as i32 > 0 {
             // The next probe follows ten seconds after this one.
             self.min_rtt.seen = tick;
             w.cwnd = w.cwnd.max(self.recovery.prior_cwnd);

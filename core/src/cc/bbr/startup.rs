@@ -29,29 +29,20 @@ impl Plateau {
     }
 }
 
-/// The state of the pipe.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Pipe {
-    /// Whether the pipe has been full since the start of the connection.
-    pub full: bool,
-    pub plateau: Plateau,
-}
-
 impl Bbr {
     pub(super) fn judge_pipe(&mut self, d: &Delivery) {
         let app_limited = d.sample.is_some_and(|s| s.app_limited);
-        if self.pipe.full || !self.bandwidth.rounds.start || app_limited {
+        if self.full_pipe || !self.bandwidth.rounds.start || app_limited {
             return;
         }
         let (gain, most) = (self.set.full_pipe_gain, self.set.full_pipe_rounds);
-        self.pipe.full = self
-            .pipe
+        self.full_pipe = self
             .plateau
             .reached(self.bandwidth.max(), gain.into(), most.into());
     }
 
     pub(super) fn judge_drain(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {
-        if self.mode == Mode::Startup && self.pipe.full {
+        if self.mode == Mode::Startup && self.full_pipe {
             self.mode = Mode::Drain;
             if self.set.rules.startup_threshold {
                 w.ssthresh = self.inflight(self.bandwidth.max(), UNIT) as u32;

@@ -27,7 +27,7 @@ fn bbr(kernel: Kernel) -> (Bbr, Window) {
 fn the_rate_counted_ip_packets_before_4_19() {
     let paced = |kernel| {
         let (mut bbr, mut w) = bbr(kernel);
-        bbr.pipe.full = true;
+        bbr.full_pipe = true;
         bbr.pace(&mut w, Bw::of(1000, 1_000_000), 256);
         w.pacing.map_or(0.0, Rate::as_mbit)
     };
@@ -163,7 +163,7 @@ fn the_end_of_startup_sets_the_threshold_since_4_17() {
     let threshold = |kernel| {
         let (mut bbr, mut w) = bbr(kernel);
         let before = w.ssthresh;
-        bbr.pipe.full = true;
+        bbr.full_pipe = true;
         bbr.judge_drain(&mut w, &Ack::at(Time::ZERO), &Delivery::default());
         w.ssthresh != before
     };
@@ -178,7 +178,7 @@ fn the_end_of_startup_sets_the_threshold_since_4_17() {
 fn a_restart_ends_probe_rtt_since_4_19() {
     let mode = |kernel| {
         let (mut bbr, mut w) = bbr(kernel);
-        bbr.pipe.full = true;
+        bbr.full_pipe = true;
         bbr.mode = Mode::ProbeRtt;
         let mut ack = Ack::at(Time::ZERO + Span::s(1));
         ack.in_flight = 4;
@@ -223,7 +223,7 @@ fn packets_in_flight_were_those_of_now_before_4_20() {
 fn aggregated_acks_enlarge_the_window_since_5_1() {
     let room = |kernel| {
         let (mut bbr, w) = bbr(kernel);
-        bbr.pipe.full = true;
+        bbr.full_pipe = true;
         let mut delivery = Delivery {
             sample: Some(RateSample {
                 prior_delivered: 0,

@@ -79,7 +79,7 @@ impl Bbr {
                 let goal = self.rounded(self.bdp(bw, gain) + self.aggregation_room(), gain);
                 let goal = goal.min(u64::from(u32::MAX)) as u32;
                 let grown = after_loss.saturating_add(ev.delivered);
-                let next = if self.pipe.full {
+                let next = if self.full_pipe {
                     grown.min(goal)
                 } else if after_loss < goal || d.totals.delivered < u64::from(INITIAL_WINDOW) {
                     grown

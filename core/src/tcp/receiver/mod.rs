@@ -55,7 +55,7 @@ struct Unread {
     start: u64,
     /// The end of the first packet.
     first_end: u64,
-    segments: u64,
+    segments: u8,
     /// Whether the first packet takes no more segments.
     full: bool,
 }
@@ -92,6 +92,11 @@ impl SynAcks {
             0
         }
     }
+}
+
+/// `number`, at most `u32::MAX`.
+fn u32_of(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 const NO_DSACK: Range = Range {
@@ -135,8 +140,9 @@ pub struct Receiver {
     syn_ack_timer: MaybeTime,
     /// The longest timeout of a SYN-ACK.
     syn_ack_longest: Span,
-    /// Round trip of the handshake, µs; the upper bound of the ACK delay. Zero: not measured.
-    rtt_us: u64,
+    /// Round trip of the handshake, µs, at most 71 minutes; the upper bound of the ACK delay. Zero:
+    /// not measured.
+    rtt_us: u32,
 }
 
 /// Maximum number of repeated SYN-ACKs, at 1, 3, 7 … s (`tcp_synack_retries`).
@@ -186,7 +192,7 @@ impl Receiver {
         self.phase = Phase::Established;
         self.clock = now;
         self.marks.agree(ecn);
-        self.rtt_us = rtt_us.max(1);
+        self.rtt_us = u32_of(rtt_us.max(1));
         self.window.established(now, self.nxt);
         self.acks.established(self.ticks.at(now));
     }
@@ -295,7 +301,7 @@ impl Receiver {
         if seg.seq == 0 && self.stamps {
             self.ts_recent = self.ts_recent.max(seg.tsval);
         }
-        self.rtt_us = self.syn_acks.rtt_us(now, seg, self.stamps);
+        self.rtt_us = u32_of(self.syn_acks.rtt_us(now, seg, self.stamps));
         self.window.established(now, self.nxt);
         self.acks.established(self.ticks.at(now));
         true
@@ -400,7 +406,7 @@ impl Receiver {
             seg.psh,
             seg.len < self.window.segment(),
             || self.window.quick_acks(ack::MAX_QUICK),
-            || rto_ticks(self.ticks, self.rtt_us),
+            || rto_ticks(self.ticks, self.rtt_us.into()),
         );
         if self.marks.on() {
             self.read_marks(seg.ecn, wire);
@@ -505,9 +511,9 @@ impl Receiver {
             return;
         }
         let merged = more.min(window::MERGED);
-        unread.full = unread.segments + merged > window::MERGED;
+        unread.full = u64::from(unread.segments) + merged > window::MERGED;
         if !unread.full {
-            unread.segments += merged;
+            unread.segments += merged as u8;
             unread.first_end = end;
         }
     }
@@ -563,7 +569,7 @@ impl Receiver {
         }
         let leaves = self.acks.at_once(many)
             || if self.holes.is_empty() {
-                self.acks.delay(tick, self.ticks, self.rtt_us)
+                self.acks.delay(tick, self.ticks, self.rtt_us.into())
             } else {
                 !self.sack || self.acks.compress(now, self.nxt, self.least_rtt_us())
             };
@@ -577,7 +583,7 @@ impl Receiver {
     fn least_rtt_us(&self) -> u64 {
         let rtt_us = self.window.rtt_us();
         if self.rtt_us > 0 {
-            rtt_us.min(self.rtt_us)
+            rtt_us.min(self.rtt_us.into())
         } else {
             rtt_us
         }
@@ -612,7 +618,7 @@ impl Receiver {
                 self.send_syn_ack(now, wire);
             }
         }
-        let rto = rto_ticks(self.ticks, self.rtt_us);
+        let rto = rto_ticks(self.ticks, self.rtt_us.into());
         if let Some(due) = self.acks.timer_fired(now, rto) {
             if due == Due::Delayed || self.acks.stamps_compressed() {
                 self.clock = now;

@@ -102,7 +102,7 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
                 b.lost_out,
                 b.retrans_out,
                 b.buffers,
-                b.lost.len(),
+                (b.lost_from, b.lost_to),
             );
             (live.collect::<Vec<_>>(), ends, counts)
         };

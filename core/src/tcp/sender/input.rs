@@ -109,7 +109,7 @@ impl Sender {
     pub(super) fn may_come_late(&self, ack: &AckSegment) -> bool {
         let duplicate =
             ack.ack == self.board.una() && ack.window <= self.peer_window && ack.window > 0;
-        let timeout_us = self.ticks.to_us(self.rto_ticks);
+        let timeout_us = self.ticks.to_us(self.rto_ticks());
         ack.syn || duplicate && paws::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
     }
 
@@ -506,8 +506,8 @@ impl Sender {
         if len <= self.mss() && self.probe.is_some_and(|p| p.high_seq == block.end) {
             news.dsack_of_probe = true;
         }
-        self.dsack_dups += segments;
-        if self.dsack_dups > self.retransmits {
+        self.dsack_dups = self.dsack_dups.saturating_add(segments as u32);
+        if u64::from(self.dsack_dups) > self.retransmits {
             return; // the network duplicates
         }
         if self.rack.reordering_seen && !news.dsack_of_probe {
@@ -657,7 +657,7 @@ impl Sender {
     fn add_rtt(&mut self, now: Time, us: u64, least: u64) {
         self.rtt.sample_min(least, self.ticks.at(now));
         self.rtt.sample(us, self.board.una(), self.board.nxt());
-        self.rto_ticks = self.rtt.rto_ticks(self.ticks).min(self.longest_ticks);
+        self.take_timeout(self.rtt.rto_ticks(self.ticks));
     }
 
     /// `from` was delivered after data up to `fack`: stores that the path reorders, and by how many

@@ -85,12 +85,6 @@ enum TimerKind {
     Persist,
 }
 
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-struct Timer {
-    kind: TimerKind,
-    fires: Time,
-}
-
 /// The tail loss probe in flight (RFC 8985 section 7).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct TailProbe {
@@ -114,7 +108,7 @@ struct Needs {
     needs_samples: bool,
     needs_delivery: bool,
     needs_feedback: bool,
-    send_buffer_windows: u32,
+    send_buffer_windows: u8,
 }
 
 impl Needs {
@@ -124,7 +118,7 @@ impl Needs {
             needs_samples: cc.needs_samples(),
             needs_delivery: cc.needs_delivery(),
             needs_feedback: cc.needs_feedback(),
-            send_buffer_windows: cc.send_buffer_windows(),
+            send_buffer_windows: cc.send_buffer_windows().min(255) as u8,
         }
     }
 }
@@ -161,14 +155,16 @@ pub struct Sender {
     sacked: [Range; MAX_SACKS],
     /// Some segments in the blocks of the last ACK were ignored for lack of memory.
     spared: bool,
-    dsack_dups: u64,
+    dsack_dups: u32,
     probe: Option<TailProbe>,
     ecn: ecn::Ecn,
 
-    timer: Option<Timer>,
-    rto_ticks: u64,
+    timer: Option<TimerKind>,
+    /// The time when `timer` fires, if it is set.
+    fires: Time,
+    rto_ticks: u32,
     /// The longest timeout, in ticks.
-    longest_ticks: u64,
+    longest_ticks: u32,
     /// Consecutive timeouts without progress.
     timeouts: u32,
     /// Consecutive zero-window probes.
@@ -219,6 +215,7 @@ impl Sender {
             board.watch_losses();
         }
         let gso_segments = cfg.gso.segments(board.options.mss());
+        let longest = ticks.from_us(cfg.longest_timeout().as_us());
         Sender {
             ticks,
             phase: Phase::Closed,
@@ -227,8 +224,8 @@ impl Sender {
             w: Window::new(cfg.iw),
             board,
             flights: records.then(Box::default),
-            rto_ticks: rtt.rto_ticks(ticks),
-            longest_ticks: ticks.from_us(cfg.longest_timeout().as_us()),
+            rto_ticks: rtt.rto_ticks(ticks) as u32,
+            longest_ticks: u32::try_from(longest).unwrap_or(u32::MAX),
             rtt,
             rack: Rack::new(cfg.kernel),
             prr: Prr::default(),
@@ -249,6 +246,7 @@ impl Sender {
             probe: None,
             ecn: ecn::Ecn::new(cfg.ecn),
             timer: None,
+            fires: Time::MAX,
             timeouts: 0,
             window_probes: 0,
             syn_sent: Time::ZERO,
@@ -282,7 +280,7 @@ impl Sender {
         self.phase = Phase::SynSent;
         self.syn_sent = now;
         emit(self.syn(now), WHOLE, wire);
-        self.arm(now, TimerKind::Retransmit, self.rto_ticks);
+        self.arm(now, TimerKind::Retransmit, self.rto_ticks());
     }
 
     /// Starts a connection that the other end opened: this end sent `syn_acks`, and the ACK of a
@@ -321,6 +319,17 @@ impl Sender {
             self.fill(now, wire);
             self.persist(now);
         }
+    }
+
+    /// The retransmission timeout, in ticks.
+    #[inline]
+    fn rto_ticks(&self) -> u64 {
+        self.rto_ticks.into()
+    }
+    /// Takes a retransmission timeout, in ticks.
+    #[inline]
+    fn take_timeout(&mut self, ticks: u64) {
+        self.rto_ticks = ticks.min(self.longest_ticks.into()) as u32;
     }
 
     /// Returns whether the handshake is complete.
@@ -370,12 +379,12 @@ impl Sender {
         if self.pacer.fired(now) {
             self.go_on(now, wire);
         }
-        let Some(timer) = self.timer.filter(|t| t.fires <= now) else {
+        let Some(timer) = self.timer.filter(|_| self.fires <= now) else {
             return;
         };
         // Probe and reordering timers stay pending while they are handled: a rearmed timer
         // subtracts the time that has passed.
-        match timer.kind {
+        match timer {
             TimerKind::Reorder => self.on_reorder_timer(now, wire),
             TimerKind::Probe => self.on_probe_timer(now, wire),
             TimerKind::Persist => self.on_persist_timer(now, wire),
@@ -385,7 +394,7 @@ impl Sender {
             }
         }
         debug_assert!(
-            self.timer.is_none_or(|t| t.fires > now),
+            self.timer.is_none() || self.fires > now,
             "a timer must move when it has fired"
         );
     }
@@ -393,7 +402,7 @@ impl Sender {
     /// Returns when `on_timer` must be called.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        let timer = self.timer.map_or(Time::MAX, |timer| timer.fires);
+        let timer = self.timer.map_or(Time::MAX, |_| self.fires);
         let due = timer.min(self.send_buffer.woken.or_max());
         MaybeTime::at(due.min(self.pacer.due)).get()
     }
@@ -573,7 +582,7 @@ impl Sender {
         if measured {
             self.rtt.sample_min(us, self.ticks.at(now));
             self.rtt.sample(us, 0, 0);
-            self.rto_ticks = self.rtt.rto_ticks(self.ticks).min(self.longest_ticks);
+            self.take_timeout(self.rtt.rto_ticks(self.ticks));
         }
         self.timeouts = 0;
         self.peer_window = ack.window;
@@ -590,8 +599,11 @@ impl Sender {
         } else {
             self.cfg.iw
         });
-        self.send_buffer
-            .expand(&self.cfg, self.needs.send_buffer_windows, self.w.cwnd);
+        self.send_buffer.expand(
+            &self.cfg,
+            self.needs.send_buffer_windows.into(),
+            self.w.cwnd,
+        );
         self.cwnd_stamp = now;
         self.delivered.packets = 1;
         self.update_pacing();

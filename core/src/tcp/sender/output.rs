@@ -365,12 +365,7 @@ impl Sender {
         self.pacer.add(bytes, sent);
         self.pacer.end(now, self.pacing);
         self.lies_below(bytes);
-        if !self.probe_follows()
-            && (was_empty
-                || self
-                    .timer
-                    .is_some_and(|t| t.kind == super::TimerKind::Probe))
-        {
+        if !self.probe_follows() && (was_empty || self.timer == Some(super::TimerKind::Probe)) {
             self.rearm_rto(now);
         }
         if self.board.options.short_segment(bytes) > 0 {
@@ -564,11 +559,7 @@ impl Sender {
             if self.reducing() {
                 self.prr.sent(1);
             }
-            if head
-                && self
-                    .timer
-                    .is_none_or(|t| t.kind != super::TimerKind::Reorder)
-            {
+            if head && self.timer != Some(super::TimerKind::Reorder) {
                 rearm = true;
             }
         }
@@ -576,7 +567,7 @@ impl Sender {
             self.arm(
                 now,
                 super::TimerKind::Retransmit,
-                self.rto_ticks + self.pacing_delay(now),
+                self.rto_ticks() + self.pacing_delay(now),
             );
         }
     }
@@ -609,7 +600,7 @@ impl Sender {
         }
         self.cwnd_used = self.cwnd_used.max(out);
         let since = self.ticks.at(self.cwnd_stamp);
-        let unused = self.ticks.at(now).saturating_sub(since) >= self.rto_ticks;
+        let unused = self.ticks.at(now).saturating_sub(since) >= self.rto_ticks();
         if unused && self.cfg.slow_start_after_idle && !self.needs.owns_recovery {
             if self.state == State::Open && !self.send_buffer.blocked {
                 // For a whole timeout, the window was not used up and no data were acknowledged:

@@ -41,12 +41,20 @@ const LEAST_SEGMENTS: u32 = 10;
 /// The size of a transfer without end.
 pub(super) const ENDLESS: u64 = u64::MAX;
 
-/// One kernel buffer of unsent data.
-#[derive(Copy, Clone, Debug)]
-struct Chunk {
-    len: u32,
-    /// A write ended here.
-    push: bool,
+/// One kernel buffer of unsent data: its length, which a super-packet limits, and in the highest
+/// bit whether a write ended there.
+#[derive(Copy, Clone, Debug, Default)]
+struct Chunk(u32);
+
+const PUSH: u32 = 1 << 31;
+
+impl Chunk {
+    fn len(self) -> u64 {
+        (self.0 & !PUSH).into()
+    }
+    fn push(self) -> bool {
+        self.0 & PUSH != 0
+    }
 }
 
 /// Data that the application wrote and that was not sent.
@@ -101,7 +109,7 @@ impl SendBuffer {
     }
     /// Number of bytes in the kernel buffer that is sent from next.
     pub fn head(&self) -> Option<u64> {
-        self.head.map(|c| c.len.into())
+        self.head.map(Chunk::len)
     }
     /// Returns whether the kernel buffer that is sent from next is the last one.
     pub fn head_is_tail(&self) -> bool {
@@ -113,24 +121,24 @@ impl SendBuffer {
         let Some(head) = &mut self.head else {
             return;
         };
-        if u64::from(head.len) >= len {
+        if head.len() >= len {
             return;
         }
         let Some(next) = self.behind.front_mut() else {
             return;
         };
-        let moved = (len - u64::from(head.len)).min(next.len.into()) as u32;
-        head.len += moved;
-        next.len -= moved;
-        if next.len == 0 {
-            head.push |= next.push;
+        let moved = (len - head.len()).min(next.len()) as u32;
+        head.0 += moved;
+        next.0 -= moved;
+        if next.len() == 0 {
+            head.0 |= next.0;
             self.behind.pop_front();
         }
     }
     /// Returns whether a write ends after `len` bytes of the head.
     pub fn ends_with(&self, len: u64) -> bool {
         self.head
-            .is_some_and(|head| u64::from(head.len) <= len && head.push)
+            .is_some_and(|head| head.len() <= len && head.push())
     }
     /// Removes `len` bytes from the head for a super-packet; returns whether a write ended with
     /// them.
@@ -139,8 +147,8 @@ impl SendBuffer {
         let Some(head) = &mut self.head else {
             return false;
         };
-        head.len = u64::from(head.len).saturating_sub(len) as u32;
-        let (end, push) = (head.len == 0, head.push);
+        head.0 -= len.min(head.len()) as u32;
+        let (end, push) = (head.len() == 0, head.push());
         if end {
             self.head = self.behind.pop_front();
         }
@@ -174,14 +182,10 @@ impl SendBuffer {
     }
     /// Begins a new kernel buffer for writing.
     fn begin(&mut self) {
-        let chunk = Chunk {
-            len: 0,
-            push: false,
-        };
         if self.head.is_none() {
-            self.head = Some(chunk);
+            self.head = Some(Chunk::default());
         } else {
-            self.behind.push_back(chunk);
+            self.behind.push_back(Chunk::default());
         }
     }
     fn has_room(&self, cfg: &Config, sent: &Scoreboard) -> bool {
@@ -196,7 +200,7 @@ impl SendBuffer {
     }
     fn mark_push(&mut self) {
         if let Some(tail) = self.tail() {
-            tail.push = true;
+            tail.0 |= PUSH;
         }
         self.pushed = self.written;
     }
@@ -211,7 +215,7 @@ impl Sender {
             return;
         }
         if self.board.in_flight() < self.w.cwnd {
-            let windows = self.needs.send_buffer_windows;
+            let windows = self.needs.send_buffer_windows.into();
             self.send_buffer
                 .expand(&self.cfg, windows, self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = now;
@@ -238,12 +242,12 @@ impl Sender {
         };
         let tick = self.ticks.at(now);
         let idle = tick - self.ticks.at(last);
-        if idle <= self.rto_ticks {
+        if idle <= self.rto_ticks() {
             return;
         }
         self.w.ssthresh = self.current_ssthresh();
         let least = self.cfg.iw.min(self.w.cwnd);
-        let halvings = (idle - 1) / self.rto_ticks.max(1);
+        let halvings = (idle - 1) / self.rto_ticks().max(1);
         self.w.cwnd = (self.w.cwnd >> halvings.min(31)).max(least);
         self.cwnd_stamp = now;
         self.cwnd_used = 0;
@@ -298,7 +302,7 @@ impl Sender {
             let mut room = self
                 .send_buffer
                 .tail()
-                .map_or(0, |tail| goal.saturating_sub(tail.len.into()));
+                .map_or(0, |tail| goal.saturating_sub(tail.len()));
             if room == 0 {
                 if !self.send_buffer.has_room(&self.cfg, &self.board) {
                     self.send_buffer.blocked = true;
@@ -314,11 +318,11 @@ impl Sender {
             let n = room.min(len - copied);
             let w = &mut self.send_buffer;
             let Some(tail) = w.tail() else { break };
-            tail.len += n as u32;
+            tail.0 += n as u32;
             if copied == 0 {
-                tail.push = false;
+                tail.0 &= !PUSH;
             }
-            let full = u64::from(tail.len) >= goal;
+            let full = tail.len() >= goal;
             w.written += n;
             copied += n;
             if full && w.written > w.pushed + self.max_window / 2 {

@@ -10,7 +10,7 @@
 
 use super::device_queue::RESOURCE_PROBE;
 use super::output::{Position, Push, WHOLE, emit};
-use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind, stamp};
+use super::{Phase, Sender, State, TailProbe, Time, TimerKind, stamp};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
 use crate::kernel::Rule;
@@ -46,11 +46,9 @@ impl Sender {
     #[inline]
     pub(super) fn arm(&mut self, now: Time, kind: TimerKind, ticks: u64) {
         let tick = self.ticks.at(now);
-        let ticks = ticks.min(self.longest_ticks);
-        self.timer = Some(Timer {
-            kind,
-            fires: self.ticks.fires(tick, tick + ticks),
-        });
+        let ticks = ticks.min(self.longest_ticks.into());
+        self.timer = Some(kind);
+        self.fires = self.ticks.fires(tick, tick + ticks);
     }
 
     /// Time until the retransmission timeout of the first segment, counted from its last
@@ -58,7 +56,7 @@ impl Sender {
     #[inline]
     fn rto_delta_us(&self, now: Time) -> i64 {
         let sent = self.board.first().map_or(now.as_us(), |s| s.sent_us);
-        (sent + self.ticks.to_us(self.rto_ticks)) as i64 - now.as_us() as i64
+        (sent + self.ticks.to_us(self.rto_ticks())) as i64 - now.as_us() as i64
     }
 
     /// Arms the retransmission timer. If a timer of another kind was armed, the timeout counts from
@@ -69,11 +67,11 @@ impl Sender {
             self.timer = None;
             return;
         }
-        let waited = self.timer.is_some_and(|t| t.kind != TimerKind::Retransmit);
+        let waited = self.timer.is_some_and(|kind| kind != TimerKind::Retransmit);
         let ticks = if waited {
             self.ticks.from_us(self.rto_delta_us(now).max(1) as u64)
         } else {
-            self.rto_ticks
+            self.rto_ticks()
         };
         self.arm(now, TimerKind::Retransmit, ticks + self.pacing_delay(now));
     }
@@ -128,10 +126,10 @@ impl Sender {
                 (2 * srtt_us).max(single).max(OLD_PROBE_MIN_US)
             }
         } else {
-            self.ticks.to_us(self.rto_ticks)
+            self.ticks.to_us(self.rto_ticks())
         };
         let ticks = if advancing {
-            self.ticks.from_us(us).min(self.rto_ticks)
+            self.ticks.from_us(us).min(self.rto_ticks())
         } else {
             let rto_us = self.rto_delta_us(now);
             if rto_us > 0 {
@@ -153,7 +151,10 @@ impl Sender {
     }
 
     pub(super) fn arm_reorder(&mut self, now: Time, us: u64) {
-        let ticks = self.ticks.from_us(us + TIMEOUT_MIN_US).min(self.rto_ticks);
+        let ticks = self
+            .ticks
+            .from_us(us + TIMEOUT_MIN_US)
+            .min(self.rto_ticks());
         self.arm(now, TimerKind::Reorder, ticks);
     }
 
@@ -173,7 +174,7 @@ impl Sender {
             }
             self.retransmit_lost(now, wire);
         }
-        if self.timer.is_none_or(|t| t.kind != TimerKind::Retransmit) {
+        if self.timer != Some(TimerKind::Retransmit) {
             self.rearm_rto(now);
         }
     }
@@ -215,7 +216,7 @@ impl Sender {
     #[inline]
     pub(super) fn persist(&mut self, now: Time) {
         if self.board.packets_out() == 0 && !self.send_buffer.is_empty() && self.timer.is_none() {
-            let ticks = self.rto_ticks << self.window_probes.min(MAX_PERSIST_SHIFT);
+            let ticks = self.rto_ticks() << self.window_probes.min(MAX_PERSIST_SHIFT);
             self.arm(now, TimerKind::Persist, ticks);
         }
     }
@@ -266,7 +267,7 @@ impl Sender {
             if self.syn_retransmits > SYN_LINEAR_TIMEOUTS {
                 self.back_off();
             }
-            self.arm(now, TimerKind::Retransmit, self.rto_ticks);
+            self.arm(now, TimerKind::Retransmit, self.rto_ticks());
             return;
         }
         let Some(first) = self.board.first_number() else {
@@ -280,7 +281,7 @@ impl Sender {
         }
         self.resend(now, first, true, Position::Alone, wire);
         self.back_off();
-        self.arm(now, TimerKind::Retransmit, self.rto_ticks);
+        self.arm(now, TimerKind::Retransmit, self.rto_ticks());
     }
     /// Returns whether a retransmission timeout ends the connection.
     fn gives_up(&self, now: Time) -> bool {
@@ -298,7 +299,7 @@ impl Sender {
         since.is_some_and(|since| lasts(since, self.cfg.retries, RTO_MIN_US))
     }
     fn back_off(&mut self) {
-        self.rto_ticks = (self.rto_ticks * 2).min(self.longest_ticks);
+        self.take_timeout(self.rto_ticks() * 2);
     }
 
     /// Enters Loss: marks segments lost, and sets the window to one packet more than those in
