@@ -60,8 +60,8 @@ pub struct Scoreboard {
     newest: u64,
     /// The position of `last_sent_before`; older segments cannot be its result any more.
     before: u64,
-    /// All segments that are lost and not retransmitted are in this range of numbers. It is empty if
-    /// it ends at or below `head`, or where it begins.
+    /// All segments that are lost and not retransmitted are in this range of numbers. The range is
+    /// empty if it ends at or below `head`, or where it begins.
     lost_from: u64,
     lost_to: u64,
     una: u64,
