@@ -7,7 +7,7 @@
 //!   with path halving);
 //! - *by time of the last transmission*: a linked list, oldest first, for RACK;
 //! - *lost and not yet retransmitted, by sequence*: a range of the ring that contains all of these
-//!   segments; the search for the next retransmission begins where the last one ended.
+//!   segments. The search for the next retransmission begins where the last one ended.
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
