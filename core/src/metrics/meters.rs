@@ -52,9 +52,9 @@ impl Counters {
     }
 }
 
-/// Meters one flow. The engine calls [`started`](Self::started) at connect,
-/// [`measure`](Self::measure) at the end of the warm-up or at the start, the later of both; the sampling calls on time,
-/// and [`ended`](Self::ended) once.
+/// Meters one flow. The engine calls [`started`](Self::started) at connect, the sampling calls on
+/// time, and [`ended`](Self::ended) once. It calls [`measure`](Self::measure) at the end of the
+/// warm-up, or at the start if that is later.
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
     /// [`Time::MAX`] before the start.

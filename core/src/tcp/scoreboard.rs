@@ -7,7 +7,7 @@
 //!   with path halving);
 //! - *by time of the last transmission*: a linked list, oldest first, for RACK;
 //! - *lost and not yet retransmitted, by sequence*: a range of the ring that contains all of these
-//!   segments; the search for the next retransmission begins where the last one ended.
+//!   segments. The search for the next retransmission begins where the last one ended.
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
@@ -60,8 +60,8 @@ pub struct Scoreboard {
     newest: u64,
     /// The position of `last_sent_before`; older segments cannot be its result any more.
     before: u64,
-    /// All segments that are lost and not retransmitted are in this range of numbers. It is empty if
-    /// it ends at or below `head`, or where it begins.
+    /// All segments that are lost and not retransmitted are in this range of numbers. The range is
+    /// empty if it ends at or below `head`, or where it begins.
     lost_from: u64,
     lost_to: u64,
     una: u64,

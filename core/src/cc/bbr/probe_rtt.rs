@@ -23,7 +23,7 @@ pub(super) struct MinRtt {
     us: u32,
     /// The tick at which the minimum was measured, or at which the last ProbeRTT ended.
     seen: u32,
-    /// ProbeRTT ends after this tick at the earliest, if this is `known`: the packets in flight have
+    /// ProbeRTT ends after this tick at the earliest. It is `known` once the packets in flight have
     /// become few enough.
     done: u32,
     known: bool,
