@@ -538,19 +538,21 @@ impl Scoreboard {
         (i < self.tail && self.at(i).end() <= end).then_some(i)
     }
     /// Marks segment `i` as SACKed. Returns its previous state.
+    #[inline]
     pub fn sack(&mut self, i: u64) -> Seg {
         let before = *self.at(i);
-        self.unlink(i);
-        let (lost, counted) = (before.is(LOST), before.is(RETRANS));
-        let seg = self.at_mut(i);
-        seg.flags |= SACKED;
-        seg.skip = i + 1;
-        // A retransmission of a segment that is no longer marked lost stays in flight.
-        if lost {
-            seg.flags &= !(LOST | RETRANS);
-            self.lost_out -= 1;
-            self.retrans_out -= u32::from(counted);
+        if before.is(LINKED) {
+            self.bypass(i, before.older, before.newer);
         }
+        let mut flags = before.flags & !LINKED | SACKED;
+        // A retransmission of a segment that is no longer marked lost stays in flight.
+        if before.is(LOST) {
+            flags &= !(LOST | RETRANS);
+            self.lost_out -= 1;
+            self.retrans_out -= u32::from(before.is(RETRANS));
+        }
+        let seg = self.at_mut(i);
+        (seg.flags, seg.skip) = (flags, i + 1);
         self.fack = if self.sacked_out == 0 {
             before.end()
         } else {

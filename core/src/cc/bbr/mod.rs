@@ -311,11 +311,15 @@ impl Bbr {
 
     fn choose_gains(&mut self) {
         let set = &self.set;
+        // Flows differ in their modes, so the processor cannot predict a branch for each mode.
+        if self.mode == Mode::ProbeBw {
+            (self.pacing_gain, self.cwnd_gain) = (self.cycle_gain(), set.cwnd_gain);
+            return;
+        }
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (set.startup_gain, set.startup_gain),
             Mode::Drain => (set.drain_gain, set.startup_gain),
-            Mode::ProbeBw => (self.cycle_gain(), set.cwnd_gain),
-            Mode::ProbeRtt => (UNIT as u16, UNIT as u16),
+            Mode::ProbeBw | Mode::ProbeRtt => (UNIT as u16, UNIT as u16),
         };
     }
 

@@ -77,7 +77,8 @@ struct SentTimes {
     last_acked: Option<u64>,
     first_sacked: Option<u64>,
     last_sacked: Option<u64>,
-    newest: Option<Newest>,
+    /// The segment that was sent last: time, end and number.
+    newest: Option<(u64, u64, u64)>,
 }
 
 /// Values before an ACK.
@@ -95,10 +96,9 @@ impl SentTimes {
         let (sent_us, end) = (seg.sent_us, seg.end());
         if self
             .newest
-            .as_ref()
-            .is_none_or(|n| (sent_us, end) > (n.sent_us, n.end))
+            .is_none_or(|(newest_us, newest_end, _)| (sent_us, end) > (newest_us, newest_end))
         {
-            self.newest = Some(Newest::of(seg, number));
+            self.newest = Some((sent_us, end, number));
         }
     }
 }
@@ -257,15 +257,16 @@ impl Sender {
             .sample(now_us, newest, news.delivered, least_us);
         if self.needs.needs_delivery {
             // A single short packet: its ACK may have been delayed.
-            let short = acked == 1 && self.board.una() - before.una < self.mss() && !before.sacked;
-            let prior = newest.map(|n| n.snapshot.delivered);
-            let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
+            let maybe_delayed = acked == 1
+                && !(before.sacked || news.retrans_acked || news.sacked)
+                && self.board.una() - before.una < self.mss()
+                && newest.is_some_and(|n| n.snapshot.delivered + 1 == self.delivered.packets);
             ev.delivery = Some(Delivery {
                 sample: newest
                     .zip(took)
                     .map(|(newest, us)| self.delivered.rate_sample(newest, us)),
                 rtt: rtt.map(Span::us),
-                maybe_delayed: short && only && !news.retrans_acked && !news.sacked,
+                maybe_delayed,
                 prior_in_flight: before.in_flight,
                 next_departure: self.pacer.wstamp,
                 totals: self.totals(),
@@ -335,7 +336,9 @@ impl Sender {
             };
         let mut acked = 0;
         if !nothing_out && ack.ack >= prior_una {
-            acked = self.clean(now, ack.ack, &mut news, &mut times);
+            if news.una_advanced {
+                acked = self.clean(now, ack.ack, &mut news, &mut times);
+            }
             if !self.cfg.sack {
                 self.take_back_duplicates(acked, &mut news);
             }
@@ -344,7 +347,9 @@ impl Sender {
             }
         }
         self.count_delivered(ack, &mut news);
-        let prior = times.newest.as_ref().map(|n| n.snapshot.delivered);
+        // Its record is valid until the next transmission, even if the segment is acknowledged.
+        let newest = (times.newest).map(|(_, _, n)| Newest::of(self.board.seg(n), n));
+        let prior = newest.as_ref().map(|n| n.snapshot.delivered);
         self.rack.update_window(prior, self.delivered.packets);
         let mut rtt = None;
         if !nothing_out {
@@ -374,8 +379,7 @@ impl Sender {
         if news.set_timer && !timer_due {
             self.set_timer(now);
         }
-        let newest = times.newest.as_ref();
-        self.finish_ack(now, &news, &before, newest, rtt, acked);
+        self.finish_ack(now, &news, &before, newest.as_ref(), rtt, acked);
         match repair {
             Repair::None => {}
             Repair::Lost if self.pacer.waits(now) => {}
@@ -395,13 +399,52 @@ impl Sender {
     fn tag_sacks(&mut self, now: Time, ack: &AckSegment, news: &mut News, times: &mut SentTimes) {
         let said = &ack.sacks[..usize::from(ack.n_sacks).min(ack.sacks.len())];
         let (una, nxt) = (self.board.una().max(ack.ack), self.board.nxt());
+        let fack = self.board.fack();
         if let [first, others @ ..] = said {
             let inside = |b: &Range| first.start >= b.start && first.end <= b.end;
             let dsack = first.start < ack.ack || others.first().is_some_and(inside);
             if dsack && first.start < first.end && first.end <= nxt {
                 self.on_dsack(*first, ack.ack, news);
             }
+            if !dsack && first.start >= una && first.end <= nxt && self.extends(first, others) {
+                let known = core::mem::replace(&mut self.sacked[0], *first).end;
+                if first.end > known {
+                    let from = self.board.starting_at(known);
+                    let from = from.unwrap_or_else(|| self.board.number_of(first.start));
+                    let spares = self.spares_memory();
+                    self.take_block(now, from, *first, (fack, spares), news, times);
+                }
+            } else {
+                self.tag_other_sacks(now, said, (una, fack), news, times);
+            }
         }
+        if self.state != State::Loss || self.undo.is_some() {
+            self.check_reordering(news.reordered_from, fack.max(self.board.fack()));
+        }
+    }
+
+    /// Returns whether these blocks are those of the ACK before, except that the first one may end
+    /// later. Most ACKs with SACK are of this kind.
+    #[inline(always)]
+    fn extends(&self, first: &Range, others: &[Range]) -> bool {
+        let [known, rest @ ..] = &self.sacked;
+        let same = first.start == known.start && first.end >= known.end && known.end > 0;
+        let (repeated, unused) = rest.split_at(others.len().min(rest.len()));
+        same && others == repeated && unused.first().is_none_or(|block| block.end == 0)
+    }
+
+    /// Reads SACK blocks that differ from those of the ACK before. `(una, fack)`: the first byte
+    /// that is not acknowledged, and `fack` before this ACK.
+    #[inline(never)]
+    fn tag_other_sacks(
+        &mut self,
+        now: Time,
+        said: &[Range],
+        (una, fack): (u64, u64),
+        news: &mut News,
+        times: &mut SentTimes,
+    ) {
+        let nxt = self.board.nxt();
         let (mut sacked, mut n) = ([Range::default(); MAX_SACKS], 0);
         let (mut new, mut n_new) = ([(0, Range::default()); MAX_SACKS], 0);
         for block in said {
@@ -422,26 +465,35 @@ impl Sender {
         if n_new > 1 {
             new.sort_unstable_by_key(|(from, _)| *from);
         }
-        let fack = self.board.fack();
         let spares = n_new > 0 && self.spares_memory();
         for (from, block) in new {
-            let mut at = *from;
-            if spares || self.spared {
-                at = self.looks_again(at, block.start);
-            }
-            while let Some(i) = self.board.next_unsacked(at, block.end) {
-                if spares && !self.can_select(i, block.start, block.end) {
-                    self.spared = true;
-                    break;
-                }
-                at = i + 1;
-                if self.take_sack(now, i, fack, news, times) == block.end {
-                    break;
-                }
-            }
+            self.take_block(now, *from, *block, (fack, spares), news, times);
         }
-        if self.state != State::Loss || self.undo.is_some() {
-            self.check_reordering(news.reordered_from, fack.max(self.board.fack()));
+    }
+
+    /// SACKs the segments of `block` from number `from` on. `(fack, spares)`: `fack` before this
+    /// ACK, and whether splitting is [refused](Self::spares_memory).
+    fn take_block(
+        &mut self,
+        now: Time,
+        mut from: u64,
+        block: Range,
+        (fack, spares): (u64, bool),
+        news: &mut News,
+        times: &mut SentTimes,
+    ) {
+        if spares || self.spared {
+            from = self.looks_again(from, block.start);
+        }
+        while let Some(i) = self.board.next_unsacked(from, block.end) {
+            if spares && !self.can_select(i, block.start, block.end) {
+                self.spared = true;
+                break;
+            }
+            from = i + 1;
+            if self.take_sack(now, i, fack, news, times) == block.end {
+                break;
+            }
         }
     }
 
@@ -717,7 +769,7 @@ impl Sender {
         ev.nxt = self.board.nxt();
         ev.in_flight = self.board.in_flight();
         ev.may_grow = false;
-        if self.reducing() && !self.needs.owns_recovery {
+        if !self.needs.owns_recovery && self.reducing() {
             let safe = self.safe(news, ev.lost);
             self.reduce_window(news.delivered, safe);
         } else {

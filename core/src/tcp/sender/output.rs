@@ -242,15 +242,17 @@ impl Sender {
     }
 
     /// Returns whether too much of this connection is in the host's own queue and device.
+    #[inline]
     fn held_by_device(&mut self, payload: u64, again: bool) -> bool {
-        let only = self.board.buffers() <= 1;
         let Some(queue) = &mut self.small_queue else {
             return false;
         };
+        let only = self.board.buffers() <= 1;
         queue.holds(payload, self.pacing, self.pacer.on, again, only)
     }
 
     /// Counts a super-packet of `payload` bytes for a device that reports its departure.
+    #[inline]
     fn lies_below(&mut self, payload: u64) {
         if let Some(queue) = &mut self.small_queue {
             queue.sent(payload);
