@@ -23,8 +23,10 @@ pub use segment::{APP_LIMITED, EVER_RETRANS, GLUED, LOST, PUSHED, RETRANS, SACKE
 use segment::{LINKED, TIMED_OUT};
 
 const NIL: u64 = u64::MAX;
+/// Flags of segments that were SACKed, marked lost or retransmitted at any time.
+const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
 
-/// Segments that were sent once and acknowledged together.
+/// Segments that were sent once, and acknowledged or SACKed together.
 #[derive(Debug)]
 pub struct Untouched<'a> {
     /// Time when the first was sent, µs.
@@ -438,7 +440,6 @@ impl Scoreboard {
     /// super-packets that end in it.
     #[inline(always)]
     fn untouched(&self, ack: u64) -> (u64, u64) {
-        const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
         let (mut end, mut buffers) = (self.head, 0);
         while end < self.tail {
             let seg = self.at(end);
@@ -567,6 +568,75 @@ impl Scoreboard {
         }
         before
     }
+    /// Marks the segments from number `from` up to the byte `end` as SACKed, if there are at most
+    /// `most` of them. They must be neighbours in the order of transmission, and none may ever have
+    /// been SACKed, marked lost or retransmitted. Otherwise, no segment is marked. The result
+    /// equals that of calls of [`sack`](Self::sack).
+    #[inline(always)]
+    pub fn sack_all_untouched(&mut self, from: u64, end: u64, most: u64) -> Option<Untouched<'_>> {
+        let (head, tail) = (self.head, self.tail);
+        let ring = &mut self.ring[..];
+        let mask = ring.len().wrapping_sub(1);
+        let mut next = from;
+        let (last_end, newer) = loop {
+            if next >= tail {
+                return None;
+            }
+            let seg = &ring[next as usize & mask];
+            next += 1;
+            if seg.flags & (TOUCHED | LINKED) != LINKED {
+                return None;
+            }
+            if seg.end() >= end {
+                break (seg.end(), seg.newer);
+            }
+            if seg.newer != next {
+                return None;
+            }
+        };
+        if last_end > end || next - from > most {
+            return None;
+        }
+        let last_glued = if next < tail {
+            ring[next as usize & mask].is(SACKED)
+        } else {
+            ring[(next - 1) as usize & mask].is(GLUED)
+        };
+        let (mut buffers, mut i) = (self.buffers, from);
+        while i < next {
+            let seg = &mut ring[i as usize & mask];
+            i += 1;
+            let glued = i < next || last_glued;
+            buffers = buffers + u64::from(seg.is(GLUED)) - u64::from(glued);
+            seg.flags = seg.flags & !(LINKED | GLUED) | SACKED | if glued { GLUED } else { 0 };
+            seg.skip = i;
+        }
+        let first = &ring[from as usize & mask];
+        let (older, segments) = (first.older, (next - from) as u32);
+        let (first_sent_us, first_seq, first_end) = (first.sent_us, first.seq, first.end());
+        self.buffers = buffers;
+        if from > head {
+            self.set_glued(from - 1, self.at(from - 1).is(SACKED));
+        }
+        if (from..next).contains(&self.before) {
+            self.before = older;
+        }
+        self.bypass(next - 1, older, newer);
+        self.fack = if self.sacked_out == 0 {
+            end
+        } else {
+            self.fack.max(end)
+        };
+        self.sacked_out += segments;
+        Some(Untouched {
+            first_sent_us,
+            first_seq,
+            first_end,
+            last: self.at(next - 1),
+            last_number: next - 1,
+            segments,
+        })
+    }
     /// Without SACK: sets the number of segments that have arrived out of order, whichever they
     /// are.
     pub fn set_arrived(&mut self, segments: u32) {
@@ -575,6 +645,7 @@ impl Scoreboard {
     }
     /// Sets or clears `GLUED`. The code has no branch, because the processor cannot predict which
     /// neighbours are joined or split.
+    #[inline(always)]
     fn set_glued(&mut self, i: u64, glued: bool) {
         let seg = self.at_mut(i);
         let was = seg.is(GLUED);

@@ -37,7 +37,7 @@ impl Bw {
             None => self.large_product(us, gain),
         }
     }
-    /// As [`product`](Self::product), if the exact product has more than 64 bits.
+    /// As [`product`](Self::product), if the exact product needs more than 64 bits.
     #[cold]
     fn large_product(self, us: u64, gain: u64) -> u64 {
         let exact = (u128::from(self.0) * u128::from(us) * u128::from(gain)) >> 8;

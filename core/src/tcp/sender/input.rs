@@ -82,13 +82,21 @@ struct SentTimes {
 }
 
 /// Values before an ACK.
-struct Before {
+pub(super) struct Before {
     una: u64,
     in_flight: u32,
     /// Segments were SACKed.
     sacked: bool,
     /// Number of loss marks.
     lost: u64,
+}
+
+/// Returns whether the first SACK block of an ACK reports duplicate data: it lies below the ACK's
+/// edge or within the next block.
+#[inline(always)]
+pub(super) fn is_dsack(ack: u64, first: &Range, others: &[Range]) -> bool {
+    let inside = |b: &Range| first.start >= b.start && first.end <= b.end;
+    first.start < ack || others.first().is_some_and(inside)
 }
 
 impl SentTimes {
@@ -113,80 +121,9 @@ impl Sender {
         ack.syn || duplicate && paws::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
     }
 
-    /// Handles an ACK. Returns whether the timer must still be set if nothing is sent now (sending
-    /// sets it anyway).
-    #[inline]
-    pub(super) fn on_ack<R: Into<Fate>>(
-        &mut self,
-        now: Time,
-        ack: &AckSegment,
-        wire: &mut impl FnMut(Segment) -> R,
-    ) -> bool {
-        if ack.ack > self.board.nxt() {
-            return false; // acknowledges what was never sent
-        }
-        match self.on_expected_ack(now, ack) {
-            Some(timer_due) => timer_due,
-            None => self.on_any_ack(now, ack, wire),
-        }
-    }
-
-    /// Handles an ACK that only acknowledges data in order, while nothing is lost or was
-    /// retransmitted. The result is that of [`on_any_ack`](Self::on_any_ack), to which all other
-    /// ACKs go; for these, the result is `None`.
-    #[inline(always)]
-    fn on_expected_ack(&mut self, now: Time, ack: &AckSegment) -> Option<bool> {
-        let expected = self.state == State::Open
-            && self.board.left_out() == 0
-            && self.probe.is_none()
-            && self.cfg.sack
-            && ack.n_sacks == 0
-            && !ack.ece
-            && ack.marks.counters() == 0;
-        if !expected {
-            return None;
-        }
-        let before = self.before();
-        let most = self.ecn.most_unmarked(ack);
-        let run = self.board.pop_all_untouched(ack.ack, most)?;
-        let (first_us, last, acked) = (run.first_sent_us, run.last, run.segments);
-        let newest = Newest::of(last, run.last_number);
-        self.rack
-            .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
-        let news = News {
-            una_advanced: true,
-            delivered: acked,
-            ..News::default()
-        };
-        self.timeouts = 0;
-        let plain = ack.window == self.peer_window;
-        self.update_window(ack);
-        if self.board.packets_out() == 0 {
-            self.limit_ends(now, Limit::Busy);
-        }
-        let shown = (self.delivered.packets, self.delivered_ce);
-        self.delivered.packets += u64::from(acked);
-        let prior = newest.snapshot.delivered;
-        self.rack.update_window(Some(prior), self.delivered.packets);
-        let us = self.since(now, newest.sent_us);
-        self.add_rtt(now, self.since(now, first_us), us);
-        let rtt = Some(us);
-        if self.needs.needs_samples {
-            let mut ev = self.sample(now, ack, rtt, Some(prior), shown);
-            (ev.acked, ev.plain) = (acked, plain);
-            self.cc.on_sample(&mut self.w, &ev);
-        }
-        let timer_due = self.probe_follows();
-        if !timer_due {
-            self.set_timer(now);
-        }
-        self.finish_ack(now, &news, &before, Some(&newest), rtt, acked);
-        Some(timer_due)
-    }
-
     /// The values before an ACK that are needed after it.
     #[inline(always)]
-    fn before(&self) -> Before {
+    pub(super) fn before(&self) -> Before {
         Before {
             una: self.board.una(),
             in_flight: self.board.in_flight(),
@@ -197,7 +134,7 @@ impl Sender {
 
     /// Stores the peer's window.
     #[inline(always)]
-    fn update_window(&mut self, ack: &AckSegment) {
+    pub(super) fn update_window(&mut self, ack: &AckSegment) {
         self.peer_window = ack.window;
         self.max_window = self.max_window.max(ack.window);
     }
@@ -206,7 +143,7 @@ impl Sender {
     /// delivered when the newest packet of this ACK was sent. `shown`: the delivered packets, and
     /// the marked ones among them, for kernels before [`Rule::DeliveredBeforeEvent`].
     #[inline(always)]
-    fn sample(
+    pub(super) fn sample(
         &self,
         now: Time,
         ack: &AckSegment,
@@ -239,7 +176,7 @@ impl Sender {
     /// Takes the delivery sample of an ACK, and sets the window and the pacing rate. `acked`: the
     /// packets that it acknowledged in order.
     #[inline(always)]
-    fn finish_ack(
+    pub(super) fn finish_ack(
         &mut self,
         now: Time,
         news: &News,
@@ -382,8 +319,7 @@ impl Sender {
         self.finish_ack(now, &news, &before, newest.as_ref(), rtt, acked);
         match repair {
             Repair::None => {}
-            Repair::Lost if self.pacer.waits(now) => {}
-            Repair::Lost => self.retransmit_lost(now, wire),
+            Repair::Lost => self.repair(now, wire),
             Repair::New => {
                 self.push(now, wire);
                 if self.board.nxt() <= self.high_seq {
@@ -395,56 +331,27 @@ impl Sender {
         timer_due
     }
 
+    /// Retransmits lost segments, unless pacing holds them back and will resume by itself.
+    #[inline(always)]
+    pub(super) fn repair<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
+        if !self.pacer.waits(now) {
+            self.retransmit_lost(now, wire);
+        }
+    }
+
     /// Reads the SACK blocks, newest first; the first may be a DSACK.
     fn tag_sacks(&mut self, now: Time, ack: &AckSegment, news: &mut News, times: &mut SentTimes) {
         let said = &ack.sacks[..usize::from(ack.n_sacks).min(ack.sacks.len())];
         let (una, nxt) = (self.board.una().max(ack.ack), self.board.nxt());
-        let fack = self.board.fack();
         if let [first, others @ ..] = said {
-            let inside = |b: &Range| first.start >= b.start && first.end <= b.end;
-            let dsack = first.start < ack.ack || others.first().is_some_and(inside);
-            if dsack && first.start < first.end && first.end <= nxt {
+            if is_dsack(ack.ack, first, others) && first.start < first.end && first.end <= nxt {
                 self.on_dsack(*first, ack.ack, news);
             }
-            if !dsack && first.start >= una && first.end <= nxt && self.extends(first, others) {
-                let known = core::mem::replace(&mut self.sacked[0], *first).end;
-                if first.end > known {
-                    let from = self.board.starting_at(known);
-                    let from = from.unwrap_or_else(|| self.board.number_of(first.start));
-                    let spares = self.spares_memory();
-                    self.take_block(now, from, *first, (fack, spares), news, times);
-                }
-            } else {
-                self.tag_other_sacks(now, said, (una, fack), news, times);
-            }
         }
-        if self.state != State::Loss || self.undo.is_some() {
-            self.check_reordering(news.reordered_from, fack.max(self.board.fack()));
-        }
-    }
-
-    /// Returns whether these blocks are those of the ACK before, except that the first one may end
-    /// later. Most ACKs with SACK are of this kind.
-    #[inline(always)]
-    fn extends(&self, first: &Range, others: &[Range]) -> bool {
-        let [known, rest @ ..] = &self.sacked;
-        let same = first.start == known.start && first.end >= known.end && known.end > 0;
-        let (repeated, unused) = rest.split_at(others.len().min(rest.len()));
-        same && others == repeated && unused.first().is_none_or(|block| block.end == 0)
-    }
-
-    /// Reads SACK blocks that differ from those of the ACK before. `(una, fack)`: the first byte
-    /// that is not acknowledged, and `fack` before this ACK.
-    #[inline(never)]
-    fn tag_other_sacks(
-        &mut self,
-        now: Time,
-        said: &[Range],
-        (una, fack): (u64, u64),
-        news: &mut News,
-        times: &mut SentTimes,
-    ) {
-        let nxt = self.board.nxt();
         let (mut sacked, mut n) = ([Range::default(); MAX_SACKS], 0);
         let (mut new, mut n_new) = ([(0, Range::default()); MAX_SACKS], 0);
         for block in said {
@@ -465,35 +372,26 @@ impl Sender {
         if n_new > 1 {
             new.sort_unstable_by_key(|(from, _)| *from);
         }
+        let fack = self.board.fack();
         let spares = n_new > 0 && self.spares_memory();
         for (from, block) in new {
-            self.take_block(now, *from, *block, (fack, spares), news, times);
-        }
-    }
-
-    /// SACKs the segments of `block` from number `from` on. `(fack, spares)`: `fack` before this
-    /// ACK, and whether splitting is [refused](Self::spares_memory).
-    fn take_block(
-        &mut self,
-        now: Time,
-        mut from: u64,
-        block: Range,
-        (fack, spares): (u64, bool),
-        news: &mut News,
-        times: &mut SentTimes,
-    ) {
-        if spares || self.spared {
-            from = self.looks_again(from, block.start);
-        }
-        while let Some(i) = self.board.next_unsacked(from, block.end) {
-            if spares && !self.can_select(i, block.start, block.end) {
-                self.spared = true;
-                break;
+            let mut at = *from;
+            if spares || self.spared {
+                at = self.looks_again(at, block.start);
             }
-            from = i + 1;
-            if self.take_sack(now, i, fack, news, times) == block.end {
-                break;
+            while let Some(i) = self.board.next_unsacked(at, block.end) {
+                if spares && !self.can_select(i, block.start, block.end) {
+                    self.spared = true;
+                    break;
+                }
+                at = i + 1;
+                if self.take_sack(now, i, fack, news, times) == block.end {
+                    break;
+                }
             }
+        }
+        if self.state != State::Loss || self.undo.is_some() {
+            self.check_reordering(news.reordered_from, fack.max(self.board.fack()));
         }
     }
 
@@ -519,6 +417,7 @@ impl Sender {
     }
 
     /// Handles the first SACK of segment `i`; returns the byte after its last byte.
+    #[inline(never)]
     fn take_sack(
         &mut self,
         now: Time,
@@ -700,13 +599,13 @@ impl Sender {
 
     /// Round trip of a packet that was sent at `sent_us`, µs.
     #[inline(always)]
-    fn since(&self, now: Time, sent_us: u64) -> u64 {
+    pub(super) fn since(&self, now: Time, sent_us: u64) -> u64 {
         self.cfg.clock.since(now.as_us(), sent_us, self.cfg.hz)
     }
 
     /// Adds a round trip to the estimator, and `least` to the filter of the minimum, µs.
     #[inline(always)]
-    fn add_rtt(&mut self, now: Time, us: u64, least: u64) {
+    pub(super) fn add_rtt(&mut self, now: Time, us: u64, least: u64) {
         self.rtt.sample_min(least, self.ticks.at(now));
         self.rtt.sample(us, self.board.una(), self.board.nxt());
         self.rto_ticks = self.rtt.rto_ticks(self.ticks).min(self.longest_ticks);

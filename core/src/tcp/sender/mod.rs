@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `output` | transmission: window, bursts, deferral |
 //! | `input` | handling of an ACK: scoreboard, RTT, window |
+//! | `expected` | handling of the most frequent kinds of ACK |
 //! | `recovery` | the states above and their undo |
 //! | `timers` | retransmission, tail loss probe, reordering, zero window |
 //! | `delivery_rate` | delivery-rate samples |
@@ -32,6 +33,7 @@ mod delivery_rate;
 mod device_queue;
 mod dupack;
 mod ecn;
+mod expected;
 mod fragment;
 mod input;
 mod output;

@@ -164,7 +164,7 @@ impl Sender {
 
     /// Detects losses. If RACK waits for a segment, the reordering timer is armed instead of
     /// another timer.
-    fn identify_losses(&mut self, now: Time, news: &mut News) {
+    pub(super) fn identify_losses(&mut self, now: Time, news: &mut News) {
         if self.board.packets_out() == 0 {
             return;
         }
@@ -259,7 +259,7 @@ impl Sender {
     /// Marks segments lost by counting: those with enough SACKed segments above them, and at the
     /// begin of recovery at least the first.
     #[inline]
-    fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
+    pub(super) fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
         if self.counts_duplicates() {
             self.mark_lost_by_counting(now, news, entered);
         }
