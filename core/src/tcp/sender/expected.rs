@@ -143,7 +143,7 @@ impl Sender {
         let prior = newest.snapshot.delivered;
         self.rack.update_window(Some(prior), self.delivered.packets);
         let (longest_us, us) = (self.since(now, first_us), self.since(now, newest.sent_us));
-        self.add_rtt(now, longest_us, us);
+        self.add_any_rtt(now, longest_us, us);
         // SACKs of data sent before the first segment's last transmission must not keep extending
         // its timeout.
         news.set_timer = (self.board.first())
@@ -159,7 +159,7 @@ impl Sender {
         if news.set_timer {
             self.rearm_rto(now);
         }
-        self.finish_ack(now, &news, &before, Some(&newest), rtt, 0);
+        self.finish_any_ack(now, &news, &before, Some(&newest), rtt, 0);
         self.repair(now, wire);
         true
     }

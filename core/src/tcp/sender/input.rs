@@ -222,6 +222,21 @@ impl Sender {
         }
     }
 
+    /// As [`finish_ack`](Self::finish_ack), in a function of its own: ACKs that are not expected
+    /// share this code.
+    #[inline(never)]
+    pub(super) fn finish_any_ack(
+        &mut self,
+        now: Time,
+        news: &News,
+        before: &Before,
+        newest: Option<&Newest>,
+        rtt: Option<u64>,
+        acked: u32,
+    ) {
+        self.finish_ack(now, news, before, newest, rtt, acked);
+    }
+
     /// Handles any ACK, as [`on_ack`](Self::on_ack).
     #[inline(never)]
     pub(super) fn on_any_ack<R: Into<Fate>>(
@@ -316,7 +331,7 @@ impl Sender {
         if news.set_timer && !timer_due {
             self.set_timer(now);
         }
-        self.finish_ack(now, &news, &before, newest.as_ref(), rtt, acked);
+        self.finish_any_ack(now, &news, &before, newest.as_ref(), rtt, acked);
         match repair {
             Repair::None => {}
             Repair::Lost => self.repair(now, wire),
@@ -585,7 +600,7 @@ impl Sender {
             shown = sample;
         }
         if let (Some(m), Some(shown)) = (sample, shown) {
-            self.add_rtt(now, m, shown);
+            self.add_any_rtt(now, m, shown);
         }
         if news.una_advanced {
             news.set_timer = true;
@@ -601,6 +616,12 @@ impl Sender {
     #[inline(always)]
     pub(super) fn since(&self, now: Time, sent_us: u64) -> u64 {
         self.cfg.clock.since(now.as_us(), sent_us, self.cfg.hz)
+    }
+
+    /// As [`add_rtt`](Self::add_rtt), in a function of its own.
+    #[inline(never)]
+    pub(super) fn add_any_rtt(&mut self, now: Time, us: u64, least: u64) {
+        self.add_rtt(now, us, least);
     }
 
     /// Adds a round trip to the estimator, and `least` to the filter of the minimum, µs.
