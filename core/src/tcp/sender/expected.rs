@@ -80,7 +80,11 @@ impl Sender {
         if !timer_due {
             self.set_timer(now);
         }
-        self.finish_ack(now, &news, &before, Some(&newest), rtt, acked);
+        if self.needs.needs_delivery {
+            self.finish_any_ack(now, &news, &before, Some(&newest), rtt, acked);
+        } else {
+            self.finish_ack(now, &news, &before, Some(&newest), rtt, acked, false);
+        }
         Some(timer_due)
     }
 
@@ -143,7 +147,7 @@ impl Sender {
         let prior = newest.snapshot.delivered;
         self.rack.update_window(Some(prior), self.delivered.packets);
         let (longest_us, us) = (self.since(now, first_us), self.since(now, newest.sent_us));
-        self.add_any_rtt(now, longest_us, us);
+        self.add_rtt(now, longest_us, us);
         // SACKs of data sent before the first segment's last transmission must not keep extending
         // its timeout.
         news.set_timer = (self.board.first())
@@ -154,7 +158,7 @@ impl Sender {
             let ev = self.sample(now, ack, rtt, Some(prior), shown);
             self.cc.on_sample(&mut self.w, &ev);
         }
-        self.identify_losses(now, &mut news);
+        self.run_rack(now, &mut news);
         self.count_losses(now, &news, false);
         if news.set_timer {
             self.rearm_rto(now);

@@ -174,7 +174,7 @@ impl Sender {
     }
 
     /// Takes the delivery sample of an ACK, and sets the window and the pacing rate. `acked`: the
-    /// packets that it acknowledged in order.
+    /// packets that it acknowledged in order. `told`: the congestion control needs the sample.
     #[inline(always)]
     pub(super) fn finish_ack(
         &mut self,
@@ -184,6 +184,7 @@ impl Sender {
         newest: Option<&Newest>,
         rtt: Option<u64>,
         acked: u32,
+        told: bool,
     ) {
         // Filled in place: a copy would have to wait for the fields that were just written.
         let mut ev = Ack::at(now);
@@ -192,7 +193,7 @@ impl Sender {
         let took = self
             .delivered
             .sample(now_us, newest, news.delivered, least_us);
-        if self.needs.needs_delivery {
+        if told {
             // A single short packet: its ACK may have been delayed.
             let maybe_delayed = acked == 1
                 && !(before.sacked || news.retrans_acked || news.sacked)
@@ -222,8 +223,7 @@ impl Sender {
         }
     }
 
-    /// As [`finish_ack`](Self::finish_ack), in a function of its own: ACKs that are not expected
-    /// share this code.
+    /// As [`finish_ack`](Self::finish_ack), for every congestion control, in a function of its own.
     #[inline(never)]
     pub(super) fn finish_any_ack(
         &mut self,
@@ -234,7 +234,8 @@ impl Sender {
         rtt: Option<u64>,
         acked: u32,
     ) {
-        self.finish_ack(now, news, before, newest, rtt, acked);
+        let told = self.needs.needs_delivery;
+        self.finish_ack(now, news, before, newest, rtt, acked, told);
     }
 
     /// Handles any ACK, as [`on_ack`](Self::on_ack).
@@ -600,7 +601,7 @@ impl Sender {
             shown = sample;
         }
         if let (Some(m), Some(shown)) = (sample, shown) {
-            self.add_any_rtt(now, m, shown);
+            self.add_rtt(now, m, shown);
         }
         if news.una_advanced {
             news.set_timer = true;
@@ -616,12 +617,6 @@ impl Sender {
     #[inline(always)]
     pub(super) fn since(&self, now: Time, sent_us: u64) -> u64 {
         self.cfg.clock.since(now.as_us(), sent_us, self.cfg.hz)
-    }
-
-    /// As [`add_rtt`](Self::add_rtt), in a function of its own.
-    #[inline(never)]
-    pub(super) fn add_any_rtt(&mut self, now: Time, us: u64, least: u64) {
-        self.add_rtt(now, us, least);
     }
 
     /// Adds a round trip to the estimator, and `least` to the filter of the minimum, µs.

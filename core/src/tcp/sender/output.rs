@@ -120,10 +120,11 @@ impl Sender {
         push: Push,
         wire: &mut impl FnMut(Segment) -> R,
     ) -> bool {
-        self.write_inline(now, push, wire)
+        !self.waits_for_departure(now) && self.write_now(now, push, wire)
     }
 
-    /// As [`write`](Self::write), within the code of the caller.
+    /// As [`write`](Self::write), within the code of the caller if the connection is not paced.
+    /// Most ACKs of paced connections send nothing.
     #[inline(always)]
     pub(super) fn write_inline<R: Into<Fate>>(
         &mut self,
@@ -131,18 +132,26 @@ impl Sender {
         push: Push,
         wire: &mut impl FnMut(Segment) -> R,
     ) -> bool {
-        if self.send_buffer.is_empty() || self.pacer.may_send(now) {
-            return self.write_now(now, push, wire);
+        if self.pacer.on {
+            !self.waits_for_departure(now) && self.write(now, push, wire)
+        } else {
+            self.write_now(now, push, wire)
         }
-        // The data waits for its departure time, as it mostly does when an ACK of a paced
-        // connection arrives.
+    }
+
+    /// Returns whether data waits for its departure time.
+    #[inline(always)]
+    fn waits_for_departure(&mut self, now: Time) -> bool {
+        if self.send_buffer.is_empty() || self.pacer.may_send(now) {
+            return false;
+        }
         self.limit_ends(now, Limit::PeerWindow);
         if self.board.in_flight() >= self.w.cwnd
             && self.cfg.kernel.follows(Rule::CwndLimitedByDeferral)
         {
             self.use_window(now);
         }
-        false
+        true
     }
 
     /// Stores that the window was the limit, although nothing was sent.

@@ -164,7 +164,7 @@ impl Sender {
 
     /// Detects losses. If RACK waits for a segment, the reordering timer is armed instead of
     /// another timer.
-    pub(super) fn identify_losses(&mut self, now: Time, news: &mut News) {
+    fn identify_losses(&mut self, now: Time, news: &mut News) {
         if self.board.packets_out() == 0 {
             return;
         }
@@ -173,6 +173,11 @@ impl Sender {
             self.tell_lost(now);
             return;
         }
+        self.run_rack(now, news);
+    }
+    /// As [`identify_losses`](Self::identify_losses), with SACK and while data is in flight.
+    #[inline(always)]
+    pub(super) fn run_rack(&mut self, now: Time, news: &mut News) {
         let retransmissions = self.board.retrans_out();
         if self.rack.advanced && self.cfg.has_rack() {
             self.rack.advanced = false;
