@@ -155,8 +155,7 @@ impl Sender {
         let rtt = Some(us);
         if self.needs.needs_samples {
             let shown = (self.delivered.packets, self.delivered_ce);
-            let ev = self.sample(now, ack, rtt, Some(prior), shown);
-            self.cc.on_sample(&mut self.w, &ev);
+            self.tell_sample(now, ack, rtt, Some(prior), shown, (0, false, false));
         }
         self.run_rack(now, &mut news);
         self.count_losses(now, &news, false);

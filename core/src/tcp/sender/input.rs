@@ -173,6 +173,24 @@ impl Sender {
         ev
     }
 
+    /// Passes the [measurements](Self::sample) of an ACK to the congestion control. `in_order`: the
+    /// packets that it acknowledged in order, whether it reports marks, and whether it only
+    /// acknowledges data in order.
+    #[inline(never)]
+    pub(super) fn tell_sample(
+        &mut self,
+        now: Time,
+        ack: &AckSegment,
+        rtt: Option<u64>,
+        prior: Option<u64>,
+        shown: (u64, u64),
+        in_order: (u32, bool, bool),
+    ) {
+        let mut ev = self.sample(now, ack, rtt, prior, shown);
+        (ev.acked, ev.ece, ev.plain) = in_order;
+        self.cc.on_sample(&mut self.w, &ev);
+    }
+
     /// Takes the delivery sample of an ACK, and sets the window and the pacing rate. `acked`: the
     /// packets that it acknowledged in order. `told`: the congestion control needs the sample.
     #[inline(always)]
@@ -308,9 +326,8 @@ impl Sender {
         if !nothing_out {
             rtt = self.take_rtt(now, &mut news, &times);
             if self.needs.needs_samples {
-                let mut ev = self.sample(now, ack, rtt, prior, (shown, shown_ce));
-                (ev.acked, ev.ece, ev.plain) = (acked, news.ece, plain);
-                self.cc.on_sample(&mut self.w, &ev);
+                let shown = (shown, shown_ce);
+                self.tell_sample(now, ack, rtt, prior, shown, (acked, news.ece, plain));
             }
         }
         if let Some(probe) = self.probe {

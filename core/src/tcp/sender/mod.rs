@@ -342,6 +342,26 @@ impl Sender {
         }
         self.ecn.newer = ack.tsval > self.ts_recent;
         self.ts_recent = self.ts_recent.max(ack.tsval);
+        if self.phase != Phase::Established || ack.syn {
+            return self.on_handshake(now, ack, wire);
+        }
+        let timer_due = self.on_ack(now, ack, wire);
+        let sent = self.write_inline(now, Push::All, wire);
+        if timer_due && !sent {
+            self.set_timer(now);
+        }
+        self.persist(now);
+        self.check_space(now);
+    }
+
+    /// Handles a packet of the handshake.
+    #[cold]
+    fn on_handshake<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        ack: &AckSegment,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         match self.phase {
             Phase::SynSent if ack.syn => {
                 self.on_syn_ack(now, ack, self.syn_retransmits);
@@ -350,17 +370,8 @@ impl Sender {
                 self.persist(now);
             }
             // The ACK that ended the handshake was lost: repeat it.
-            Phase::Established if ack.syn => {
-                emit(self.pure_ack(now), WHOLE, wire);
-            }
             Phase::Established => {
-                let timer_due = self.on_ack(now, ack, wire);
-                let sent = self.write_inline(now, Push::All, wire);
-                if timer_due && !sent {
-                    self.set_timer(now);
-                }
-                self.persist(now);
-                self.check_space(now);
+                emit(self.pure_ack(now), WHOLE, wire);
             }
             _ => {}
         }
