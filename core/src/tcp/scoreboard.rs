@@ -227,8 +227,7 @@ impl Scoreboard {
         }
         let full = u64::from(self.options.payload());
         let (first, newest) = (self.tail, self.newest);
-        let segments =
-            self.options.full_segments(bytes) + u64::from(self.options.short_segment(bytes) > 0);
+        let segments = self.options.full_segments(bytes + full - 1);
         while (self.tail - self.head + segments) as usize > self.ring.len() {
             self.grow();
         }

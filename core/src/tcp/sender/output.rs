@@ -65,9 +65,18 @@ pub(super) const WHOLE: u32 = u32::MAX;
 /// Calls `wire` with a segment, or one by one with its parts of up to `full` bytes. Only this
 /// function calls `wire`, so that the compiler can inline that function.
 #[inline(never)]
-pub(super) fn emit<R>(mut rest: Segment, full: u32, wire: &mut impl FnMut(Segment) -> R) -> R {
+pub(super) fn emit<R>(segment: Segment, full: u32, wire: &mut impl FnMut(Segment) -> R) -> R {
+    if segment.len > full {
+        return emit_parts(segment, full, wire);
+    }
+    wire(segment)
+}
+
+/// As [`emit`], for a segment of more than `full` bytes.
+#[inline(never)]
+fn emit_parts<R>(mut rest: Segment, full: u32, wire: &mut impl FnMut(Segment) -> R) -> R {
     loop {
-        let fate = wire(rest.take_part(full));
+        let fate = emit(rest.take_part(full), WHOLE, wire);
         if rest.len == 0 {
             return fate;
         }
@@ -384,7 +393,7 @@ impl Sender {
         {
             self.rearm_rto(now);
         }
-        if self.board.options.short_segment(bytes) > 0 {
+        if sent * self.full() > bytes {
             self.short_end = self.board.nxt();
         }
         self.check_space(now);
