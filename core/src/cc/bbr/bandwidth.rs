@@ -31,9 +31,7 @@ impl Bw {
     pub fn product(self, us: u64, gain: u64) -> u64 {
         let exact = us.checked_mul(gain).and_then(|by| by.checked_mul(self.0));
         match exact {
-            Some(exact) => (exact >> 8)
-                .div_ceil(1 << SCALE)
-                .min(u64::from(u32::MAX)),
+            Some(exact) => (exact >> 8).div_ceil(1 << SCALE).min(u64::from(u32::MAX)),
             None => self.large_product(us, gain),
         }
     }

@@ -219,10 +219,10 @@ mod tests {
         for i in 1..=5 {
             arrives(&mut h, r(i * 20, i * 20 + 10));
         }
-        assert_eq!(h.blocks().next(), Some(r(100, 110)));
-        assert_eq!(h.blocks().count(), 4);
+        assert_eq!(h.blocks[0], r(100, 110));
+        assert_eq!(usize::from(h.n_blocks), 4);
         arrives(&mut h, r(30, 35));
-        assert_eq!(h.blocks().next(), Some(r(30, 35)));
+        assert_eq!(h.blocks[0], r(30, 35));
         assert!(h.arrive(r(20, 35)) && !h.arrive(r(20, 36)));
     }
 
@@ -235,6 +235,6 @@ mod tests {
         assert_eq!(h.fill(10), 10);
         assert_eq!(h.fill(20), 50);
         assert!(h.is_empty());
-        assert_eq!(h.blocks().count(), 0);
+        assert_eq!(usize::from(h.n_blocks), 0);
     }
 }

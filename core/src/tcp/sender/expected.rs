@@ -93,13 +93,15 @@ impl Sender {
     /// that of [`on_any_ack`](Self::on_any_ack), to which all other ACKs go; returns whether the
     /// ACK was handled.
     #[inline(never)]
-    fn on_selective_ack<R: Into<Fate>>(
+    pub(super) fn on_selective_ack<R: Into<Fate>>(
         &mut self,
         now: Time,
         ack: &AckSegment,
         wire: &mut impl FnMut(Segment) -> R,
     ) -> bool {
-        let undone = self.undo.is_some_and(|undo| undo.retransmissions == Some(0));
+        let undone = self
+            .undo
+            .is_some_and(|undo| undo.retransmissions == Some(0));
         let una = self.board.una();
         let selective = ack.ack == una
             && una < self.high_seq

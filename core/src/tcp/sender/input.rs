@@ -366,11 +366,7 @@ impl Sender {
 
     /// Retransmits lost segments, unless pacing holds them back and will resume by itself.
     #[inline(always)]
-    pub(super) fn repair<R: Into<Fate>>(
-        &mut self,
-        now: Time,
-        wire: &mut impl FnMut(Segment) -> R,
-    ) {
+    pub(super) fn repair<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         if !self.pacer.waits(now) {
             self.retransmit_lost(now, wire);
         }
