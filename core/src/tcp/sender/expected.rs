@@ -169,8 +169,8 @@ impl Sender {
         true
     }
 
-    /// The first segment that the first SACK block of an ACK newly reports, if this block is new or
-    /// ends later than in the ACK before, and the other blocks are those of the ACK before.
+    /// The first segment that the first SACK block of an ACK newly reports. This block must be new,
+    /// or end later than in the ACK before. The other blocks must be those of the ACK before.
     #[inline(always)]
     fn first_new(&self, ack: &AckSegment) -> Option<u64> {
         let said = ack.sacks.get(..usize::from(ack.n_sacks))?;
