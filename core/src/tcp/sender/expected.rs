@@ -83,7 +83,7 @@ impl Sender {
         if self.needs.needs_delivery {
             self.finish_any_ack(now, &news, &before, Some(&newest), rtt, acked);
         } else {
-            self.finish_ack(now, &news, &before, Some(&newest), rtt, acked, false);
+            self.finish_ack(now, &news, &before, Some(&newest), rtt, (acked, false));
         }
         Some(timer_due)
     }

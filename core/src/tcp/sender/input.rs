@@ -201,8 +201,7 @@ impl Sender {
         before: &Before,
         newest: Option<&Newest>,
         rtt: Option<u64>,
-        acked: u32,
-        told: bool,
+        (acked, told): (u32, bool),
     ) {
         // Filled in place: a copy would have to wait for the fields that were just written.
         let mut ev = Ack::at(now);
@@ -253,7 +252,7 @@ impl Sender {
         acked: u32,
     ) {
         let told = self.needs.needs_delivery;
-        self.finish_ack(now, news, before, newest, rtt, acked, told);
+        self.finish_ack(now, news, before, newest, rtt, (acked, told));
     }
 
     /// Handles any ACK, as [`on_ack`](Self::on_ack).
