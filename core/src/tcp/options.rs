@@ -133,13 +133,16 @@ impl Clock {
     pub fn since(self, now: u64, then: u64, hz: u32) -> u64 {
         match self {
             Clock::Us => now.saturating_sub(then),
-            Clock::Ms => (now / 1000).saturating_sub(then / 1000).max(1) * 1000,
-            Clock::Jiffies => {
-                let tick = 1_000_000 / u64::from(hz.max(1));
-                (now / tick).saturating_sub(then / tick).max(1) * tick
-            }
+            Clock::Ms => since_edges(now, then, 1000),
+            Clock::Jiffies => since_edges(now, then, 1_000_000 / u64::from(hz.max(1))),
         }
     }
+}
+
+/// The time from `then` to `now` on a clock that advances every `tick` µs, at least one tick.
+#[cold]
+fn since_edges(now: u64, then: u64, tick: u64) -> u64 {
+    (now / tick).saturating_sub(then / tick).max(1) * tick
 }
 
 #[cfg(test)]

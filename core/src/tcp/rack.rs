@@ -110,6 +110,7 @@ impl Rack {
     }
     /// Marks lost segments. Returns the time until the last segment that waits for the reordering
     /// window counts as lost, µs; `None` if no segment waits.
+    #[inline]
     pub fn detect(&self, now_us: u64, board: &mut Scoreboard, window_us: u64) -> Option<u64> {
         let mut at = board.oldest_sent();
         while let Some(i) = at {

@@ -68,12 +68,7 @@ impl Rtt {
         self.latest_us = m;
         let m = m.max(1) as i64;
         if self.srtt8 == 0 {
-            self.srtt8 = (m as u64) << 3;
-            self.mdev4 = (m as u64) << 1;
-            self.rttvar4 = self.mdev4.max(u64::from(self.min_rto_us));
-            self.mdev_max4 = self.rttvar4;
-            self.round_end = nxt;
-            return;
+            return self.first_sample(m as u64, nxt);
         }
         let mut err = m - (self.srtt8 >> 3) as i64;
         self.srtt8 = (self.srtt8 as i64 + err).max(1) as u64;
@@ -97,6 +92,14 @@ impl Rtt {
             self.round_end = nxt;
             self.mdev_max4 = u64::from(self.min_rto_us);
         }
+    }
+    #[cold]
+    fn first_sample(&mut self, m: u64, nxt: u64) {
+        self.srtt8 = m << 3;
+        self.mdev4 = m << 1;
+        self.rttvar4 = self.mdev4.max(u64::from(self.min_rto_us));
+        self.mdev_max4 = self.rttvar4;
+        self.round_end = nxt;
     }
     /// Adds a sample for the minimum, at tick `now`.
     #[inline(always)]

@@ -11,6 +11,7 @@
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
+mod sack;
 mod segment;
 
 use crate::prefetch::record;
@@ -21,8 +22,10 @@ pub use segment::{APP_LIMITED, EVER_RETRANS, GLUED, LOST, PUSHED, RETRANS, SACKE
 use segment::{LINKED, TIMED_OUT};
 
 const NIL: u64 = u64::MAX;
+/// Flags of segments that were SACKed, marked lost or retransmitted at any time.
+const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
 
-/// Segments that were sent once and acknowledged together.
+/// Segments that were sent once, and acknowledged or SACKed together.
 #[derive(Debug)]
 pub struct Untouched<'a> {
     /// Time when the first was sent, µs.
@@ -234,8 +237,7 @@ impl Scoreboard {
         }
         let full = u64::from(self.options.payload());
         let (first, newest) = (self.tail, self.newest);
-        let segments =
-            self.options.full_segments(bytes) + u64::from(self.options.short_segment(bytes) > 0);
+        let segments = self.options.full_segments(bytes + full - 1);
         while (self.tail - self.head + segments) as usize > self.ring.len() {
             self.grow();
         }
@@ -441,7 +443,6 @@ impl Scoreboard {
     /// super-packets that end in it.
     #[inline(always)]
     fn untouched(&self, ack: u64) -> (u64, u64) {
-        const TOUCHED: u16 = SACKED | LOST | RETRANS | EVER_RETRANS | TIMED_OUT;
         let (mut end, mut buffers) = (self.head, 0);
         while end < self.tail {
             let seg = self.at(end);
@@ -519,53 +520,6 @@ impl Scoreboard {
         }
         low
     }
-    /// The first segment from `i` on that is not SACKed (`tail` if there is none).
-    fn unsacked_from(&mut self, mut i: u64) -> u64 {
-        while i < self.tail && self.at(i).is(SACKED) {
-            let next = self.at(i).skip;
-            if next < self.tail {
-                let beyond = self.at(next).skip;
-                self.at_mut(i).skip = beyond.max(next);
-            }
-            i = next;
-        }
-        i
-    }
-    /// The first segment from number `from` on that is not SACKed; `None` if it ends after `end`.
-    #[inline]
-    pub fn next_unsacked(&mut self, from: u64, end: u64) -> Option<u64> {
-        let i = self.unsacked_from(from);
-        (i < self.tail && self.at(i).end() <= end).then_some(i)
-    }
-    /// Marks segment `i` as SACKed. Returns its previous state.
-    #[inline]
-    pub fn sack(&mut self, i: u64) -> Seg {
-        let before = *self.at(i);
-        self.unlink(i);
-        let (lost, counted) = (before.is(LOST), before.is(RETRANS));
-        let seg = self.at_mut(i);
-        seg.flags |= SACKED;
-        seg.skip = i + 1;
-        // A retransmission of a segment that is no longer marked lost stays in flight.
-        if lost {
-            seg.flags &= !(LOST | RETRANS);
-            self.lost_out -= 1;
-            self.retrans_out -= u32::from(counted);
-        }
-        self.fack = if self.sacked_out == 0 {
-            before.end()
-        } else {
-            self.fack.max(before.end())
-        };
-        self.sacked_out += 1;
-        if i > self.head {
-            self.set_glued(i - 1, self.at(i - 1).is(SACKED));
-        }
-        if i + 1 < self.tail {
-            self.set_glued(i, self.at(i + 1).is(SACKED));
-        }
-        before
-    }
     /// Without SACK: sets the number of segments that have arrived out of order, whichever they
     /// are.
     pub fn set_arrived(&mut self, segments: u32) {
@@ -574,6 +528,7 @@ impl Scoreboard {
     }
     /// Sets or clears `GLUED`. The code has no branch, because the processor cannot predict which
     /// neighbours are joined or split.
+    #[inline(always)]
     fn set_glued(&mut self, i: u64, glued: bool) {
         let seg = self.at_mut(i);
         let was = seg.is(GLUED);
@@ -758,4 +713,4 @@ impl Scoreboard {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

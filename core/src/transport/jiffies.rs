@@ -50,11 +50,11 @@ impl Jiffies {
         }
     }
     // Functions of their own, because the compiler would merge both divisions into one.
-    #[inline(never)]
+    #[cold]
     fn divide(self, now: Time) -> u64 {
         now.as_ns() / u64::from(self.ns)
     }
-    #[inline(never)]
+    #[cold]
     fn divide_us(self, us: u64) -> u64 {
         us.div_ceil(u64::from(self.us))
     }

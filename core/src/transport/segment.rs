@@ -55,6 +55,15 @@ impl Shape {
     const fn mss(self) -> u32 {
         (self.0 & Shape::SIZE) as u32
     }
+    // Seldom used, so that the code of the usual segments stays short.
+    #[cold]
+    const fn payload(self) -> u32 {
+        if self.has_accecn() {
+            self.mss() - ACCECN_OPTION as u32
+        } else {
+            self.mss()
+        }
+    }
     const fn has_timestamps(self) -> bool {
         self.0 & Shape::STAMPS != 0
     }
@@ -83,8 +92,7 @@ impl TcpOptions {
         match self {
             TcpOptions::Timestamps => MSS,
             TcpOptions::AccEcn => MSS - ACCECN_OPTION as u32,
-            TcpOptions::Other(shape) if shape.has_accecn() => shape.mss() - ACCECN_OPTION as u32,
-            TcpOptions::Other(shape) => shape.mss(),
+            TcpOptions::Other(shape) => shape.payload(),
         }
     }
     /// Payload bytes of a full segment without the AccECN option (Linux: `mss_cache`).
@@ -138,7 +146,7 @@ impl TcpOptions {
         }
     }
     // A function of its own, because the compiler would merge both divisions into one.
-    #[inline(never)]
+    #[cold]
     const fn divide(self, bytes: u64) -> u64 {
         bytes / self.payload() as u64
     }

@@ -27,7 +27,17 @@ impl Bw {
         self.0 as f64 * 1e6 / (1u64 << SCALE) as f64
     }
     /// Packets that `gain`/256 times this rate delivers in `us` microseconds, rounded up.
+    #[inline]
     pub fn product(self, us: u64, gain: u64) -> u64 {
+        let exact = us.checked_mul(gain).and_then(|by| by.checked_mul(self.0));
+        match exact {
+            Some(exact) => (exact >> 8).div_ceil(1 << SCALE).min(u64::from(u32::MAX)),
+            None => self.large_product(us, gain),
+        }
+    }
+    /// As [`product`](Self::product), if the exact product needs more than 64 bits.
+    #[cold]
+    fn large_product(self, us: u64, gain: u64) -> u64 {
         let exact = (u128::from(self.0) * u128::from(us) * u128::from(gain)) >> 8;
         exact.div_ceil(1 << SCALE).min(u128::from(u32::MAX)) as u64
     }

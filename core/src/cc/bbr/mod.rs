@@ -316,13 +316,11 @@ impl Bbr {
     }
 
     fn choose_gains(&mut self) {
-        let set = &self.set;
-        (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            Mode::Startup => (set.startup_gain, set.startup_gain),
-            Mode::Drain => (set.drain_gain, set.startup_gain),
-            Mode::ProbeBw => (self.cycle_gain(), set.cwnd_gain),
-            Mode::ProbeRtt => (UNIT as u16, UNIT as u16),
-        };
+        let (set, unit) = (&self.set, UNIT as u16);
+        // Tables by mode, because flows differ in it and the processor cannot predict a branch.
+        let mode = self.mode as usize;
+        self.pacing_gain = [set.startup_gain, set.drain_gain, self.cycle_gain(), unit][mode];
+        self.cwnd_gain = [set.startup_gain, set.startup_gain, set.cwnd_gain, unit][mode];
     }
 
     fn on_delivery(&mut self, w: &mut Window, ev: &Ack, d: &Delivery) {

@@ -736,12 +736,11 @@ impl Receiver {
         let mut sacks = [Range::default(); MAX_SACKS];
         let mut n = 0;
         if self.sack {
-            let dsack = core::mem::replace(&mut self.dsack, NO_DSACK);
-            let dsack = (dsack != NO_DSACK).then_some(dsack);
-            for block in dsack.into_iter().chain(self.holes.blocks()).take(MAX_SACKS) {
-                sacks[n] = block;
-                n += 1;
+            if self.dsack != NO_DSACK {
+                sacks[0] = core::mem::replace(&mut self.dsack, NO_DSACK);
+                n = 1;
             }
+            n += self.holes.copy_blocks(&mut sacks[n..]);
         }
         let (counters, bytes, n_sacks) = self.marks.option(n as u8);
         AckSegment {

@@ -81,6 +81,14 @@ impl Holes {
     }
     /// Adds `range` beyond a hole; returns whether all of it is a duplicate.
     pub fn arrive(&mut self, range: Range) -> bool {
+        if let Some(last) = self.arrived.back_mut() {
+            if range.start == last.end && range.end > last.end {
+                self.truesize -= super::window::truesize_of(*last, self.mss);
+                last.end = range.end;
+                self.truesize += super::window::truesize_of(*last, self.mss);
+                return false;
+            }
+        }
         let at = self.place(range.start);
         let Some(next) = self.arrived.get_mut(at) else {
             self.truesize += super::window::truesize_of(range, self.mss);
@@ -182,9 +190,14 @@ impl Holes {
         }
         self.n_blocks = len as u8;
     }
+    /// Copies the newest blocks to `to`; returns their number.
     #[inline]
-    pub fn blocks(&self) -> impl Iterator<Item = Range> + '_ {
-        self.blocks[..self.blocks_len()].iter().copied()
+    pub fn copy_blocks(&self, to: &mut [Range]) -> usize {
+        let n = self.blocks_len().min(to.len());
+        for (to, block) in to.iter_mut().zip(&self.blocks[..n]) {
+            *to = *block;
+        }
+        n
     }
 }
 
@@ -206,10 +219,10 @@ mod tests {
         for i in 1..=5 {
             arrives(&mut h, r(i * 20, i * 20 + 10));
         }
-        assert_eq!(h.blocks().next(), Some(r(100, 110)));
-        assert_eq!(h.blocks().count(), 4);
+        assert_eq!(h.blocks[0], r(100, 110));
+        assert_eq!(usize::from(h.n_blocks), 4);
         arrives(&mut h, r(30, 35));
-        assert_eq!(h.blocks().next(), Some(r(30, 35)));
+        assert_eq!(h.blocks[0], r(30, 35));
         assert!(h.arrive(r(20, 35)) && !h.arrive(r(20, 36)));
     }
 
@@ -222,6 +235,6 @@ mod tests {
         assert_eq!(h.fill(10), 10);
         assert_eq!(h.fill(20), 50);
         assert!(h.is_empty());
-        assert_eq!(h.blocks().count(), 0);
+        assert_eq!(usize::from(h.n_blocks), 0);
     }
 }

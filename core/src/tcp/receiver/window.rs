@@ -72,7 +72,7 @@ pub(super) fn truesize_of(run: Range, mss: u32) -> u64 {
     bytes + packets * OVERHEAD
 }
 // A function of its own, because the compiler would merge both divisions into one.
-#[inline(never)]
+#[cold]
 fn packets_of(bytes: u64, mss: u32) -> u64 {
     bytes.div_ceil(MERGED * u64::from(mss))
 }

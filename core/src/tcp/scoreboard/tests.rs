@@ -33,6 +33,60 @@ fn what_has_enough_sacked_above_it_is_lost() {
     assert_eq!(lost(&board), [0, 1, 2, 4]);
 }
 
+/// A board of up to `most` segments, SACKed, lost and retransmitted at random.
+fn random_board(rng: &mut crate::rng::Rng, most: u64) -> Scoreboard {
+    let mut board = Scoreboard::default();
+    let touched = 1 + rng.below(30);
+    for sent in 0..1 + rng.below(most) {
+        let flags = if rng.below(2) == 0 { GLUED } else { 0 };
+        board.push(MSS, &Seg::sent(sent / 3, &Snapshot::default()), flags);
+        let i = rng.below(board.tail);
+        match rng.below(touched) {
+            0 if !board.seg(i).is(SACKED) => {
+                board.sack(i);
+            }
+            1 => board.mark_lost_by_rack(i),
+            2 => board.mark_lost_by_timeout(i),
+            3 if board.seg(i).flags & (LOST | SACKED | RETRANS) == LOST => {
+                board.resend(i, sent / 3, &Snapshot::default(), true);
+            }
+            4 => board.unmark_all_lost(),
+            5 => {
+                board.last_sent_before(|seg| seg.sent_us < sent / 6);
+            }
+            _ => {}
+        }
+    }
+    board
+}
+
+/// The segments in flight, the ends of the board and its counts, for comparisons.
+pub(in crate::tcp) fn state(b: &Scoreboard) -> impl PartialEq + core::fmt::Debug + use<> {
+    let live = b.numbers().map(|i| {
+        let seg = b.seg(i);
+        // Others keep links that are not read any more.
+        let links = seg.is(LINKED).then_some((seg.older, seg.newer));
+        (links, seg.skip, seg.flags, seg.seq, seg.sent_us)
+    });
+    let ends = (
+        b.head,
+        b.tail,
+        b.oldest,
+        b.newest,
+        b.before,
+        b.una,
+        b.fack(),
+    );
+    let counts = (
+        b.sacked_out,
+        b.lost_out,
+        b.retrans_out,
+        b.buffers,
+        (b.lost_from, b.lost_to),
+    );
+    (live.collect::<Vec<_>>(), ends, counts)
+}
+
 /// Two copies of a board have the same segments, SACKed, lost and retransmitted at random. One copy
 /// removes segments one by one, and the other in runs. Both must remove the same segments and be
 /// equal afterwards.
@@ -40,28 +94,7 @@ fn what_has_enough_sacked_above_it_is_lost() {
 fn runs_of_untouched_segments_are_removed_as_single_ones() {
     let mut rng = crate::rng::Rng::named(1, "untouched");
     for _ in 0..2000 {
-        let mut board = Scoreboard::default();
-        let touched = 1 + rng.below(30);
-        for sent in 0..1 + rng.below(60) {
-            let flags = if rng.below(2) == 0 { GLUED } else { 0 };
-            board.push(MSS, &Seg::sent(sent / 3, &Snapshot::default()), flags);
-            let i = rng.below(board.tail);
-            match rng.below(touched) {
-                0 if !board.seg(i).is(SACKED) => {
-                    board.sack(i);
-                }
-                1 => board.mark_lost_by_rack(i),
-                2 => board.mark_lost_by_timeout(i),
-                3 if board.seg(i).flags & (LOST | SACKED | RETRANS) == LOST => {
-                    board.resend(i, sent / 3, &Snapshot::default(), true);
-                }
-                4 => board.unmark_all_lost(),
-                5 => {
-                    board.last_sent_before(|seg| seg.sent_us < sent / 6);
-                }
-                _ => {}
-            }
-        }
+        let mut board = random_board(&mut rng, 60);
         let ack = (rng.below(board.tail + 2) * MSS).saturating_sub(7 * rng.below(2));
         let (mut runs, mut all) = (board.clone(), board.clone());
         let most = rng.below(20);
@@ -91,21 +124,6 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
             in_runs += 1;
         }
         assert_eq!(in_runs, one_by_one.len());
-        let state = |b: &Scoreboard| {
-            let live = b.numbers().map(|i| {
-                let seg = b.seg(i);
-                (seg.older, seg.newer, seg.skip, seg.flags, seg.seq)
-            });
-            let ends = (b.head, b.tail, b.oldest, b.newest, b.before, b.una);
-            let counts = (
-                b.sacked_out,
-                b.lost_out,
-                b.retrans_out,
-                b.buffers,
-                (b.lost_from, b.lost_to),
-            );
-            (live.collect::<Vec<_>>(), ends, counts)
-        };
         assert_eq!(state(&board), state(&runs));
         // All segments below the ACK, or none.
         if let Some(segments) = popped {
@@ -116,6 +134,42 @@ fn runs_of_untouched_segments_are_removed_as_single_ones() {
             assert_eq!(all.packets_out(), kept);
         }
     }
+}
+
+/// Two copies of a board have the same segments, SACKed, lost and retransmitted at random. One copy
+/// SACKs segments one by one, and the other all together. Both must be equal afterwards.
+#[test]
+fn a_run_of_untouched_segments_is_sacked_as_single_ones() {
+    let mut rng = crate::rng::Rng::named(1, "sacked together");
+    let mut together = 0;
+    for _ in 0..2000 {
+        let mut board = random_board(&mut rng, 30);
+        let from = rng.below(board.tail);
+        let next = (from + 1 + rng.below(4)).min(board.tail);
+        let most = 1 + rng.below(6);
+        let mut single = board.clone();
+        let before = state(&board);
+        let run = board.sack_all_untouched(from, next * MSS, most).map(|run| {
+            assert_eq!(run.first_seq, from * MSS);
+            (
+                run.segments,
+                run.first_sent_us,
+                run.last_number,
+                run.last.sent_us,
+            )
+        });
+        let Some(run) = run else {
+            assert_eq!(before, state(&board));
+            continue;
+        };
+        let sacked: Vec<Seg> = (from..next).map(|i| single.sack(i)).collect();
+        let (first, last) = (sacked[0].sent_us, sacked[sacked.len() - 1].sent_us);
+        assert_eq!(run, (sacked.len() as u32, first, next - 1, last));
+        assert!(next - from <= most);
+        assert_eq!(state(&board), state(&single));
+        together += 1;
+    }
+    assert!(together > 500, "{together}");
 }
 
 /// `n` segments leave, 1 µs apart, and of each two the first is lost. Each other segment is

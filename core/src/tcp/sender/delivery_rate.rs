@@ -24,7 +24,6 @@ use crate::units::{Rate, Span, Time};
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Newest {
     pub sent_us: u64,
-    pub end: u64,
     /// The number of its segment.
     pub number: u64,
     pub snapshot: Snapshot,
@@ -36,7 +35,6 @@ impl Newest {
     pub fn of(seg: &Seg, number: u64) -> Newest {
         Newest {
             sent_us: seg.sent_us,
-            end: seg.end(),
             number,
             snapshot: seg.snapshot(),
         }
@@ -163,7 +161,6 @@ mod tests {
         d.packets += 1;
         let newest = Newest {
             sent_us: 0,
-            end: 1,
             number: 0,
             snapshot: first,
         };
@@ -172,7 +169,6 @@ mod tests {
         d.packets += 50;
         let newest = Newest {
             sent_us: 90_000,
-            end: 51,
             number: 50,
             snapshot: sent,
         };
@@ -187,7 +183,6 @@ mod tests {
         d.begin_flight(1000);
         let newest = Newest {
             sent_us: 1000,
-            end: 1,
             number: 0,
             snapshot: d.snapshot(),
         };

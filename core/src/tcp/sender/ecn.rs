@@ -313,14 +313,18 @@ impl Sender {
         } else if self.ecn.how == EcnUse::Accurate
             && (news.una_advanced || news.sacked || self.ecn.newer)
         {
-            let ordered = self.cfg.sack || matches!(self.state, State::Open | State::Cwr);
-            let (known, bytes) = (self.delivered_ce, news.delivered_bytes);
-            let mss = self.board.options.mss();
-            let accurate = &mut self.ecn.accurate;
-            news.marked = accurate.marks(ack, known, news.delivered, bytes, (ordered, mss));
-            news.ece = news.marked > 0;
+            self.count_accurately(ack, news);
         }
         self.delivered_ce += u64::from(news.marked);
+    }
+    #[inline(never)]
+    fn count_accurately(&mut self, ack: &AckSegment, news: &mut News) {
+        let ordered = self.cfg.sack || matches!(self.state, State::Open | State::Cwr);
+        let (known, bytes) = (self.delivered_ce, news.delivered_bytes);
+        let mss = self.board.options.mss();
+        let accurate = &mut self.ecn.accurate;
+        news.marked = accurate.marks(ack, known, news.delivered, bytes, (ordered, mss));
+        news.ece = news.marked > 0;
     }
 }
 

@@ -77,11 +77,12 @@ struct SentTimes {
     last_acked: Option<u64>,
     first_sacked: Option<u64>,
     last_sacked: Option<u64>,
-    newest: Option<Newest>,
+    /// The segment that was sent last: time, end and number.
+    newest: Option<(u64, u64, u64)>,
 }
 
 /// Values before an ACK.
-struct Before {
+pub(super) struct Before {
     una: u64,
     in_flight: u32,
     /// Segments were SACKed.
@@ -90,15 +91,22 @@ struct Before {
     lost: u64,
 }
 
+/// Returns whether the first SACK block of an ACK reports duplicate data: it lies below the ACK's
+/// edge or within the next block.
+#[inline(always)]
+pub(super) fn is_dsack(ack: u64, first: &Range, others: &[Range]) -> bool {
+    let inside = |b: &Range| first.start >= b.start && first.end <= b.end;
+    first.start < ack || others.first().is_some_and(inside)
+}
+
 impl SentTimes {
     fn delivered(&mut self, seg: &Seg, number: u64) {
         let (sent_us, end) = (seg.sent_us, seg.end());
         if self
             .newest
-            .as_ref()
-            .is_none_or(|n| (sent_us, end) > (n.sent_us, n.end))
+            .is_none_or(|(newest_us, newest_end, _)| (sent_us, end) > (newest_us, newest_end))
         {
-            self.newest = Some(Newest::of(seg, number));
+            self.newest = Some((sent_us, end, number));
         }
     }
 }
@@ -113,80 +121,9 @@ impl Sender {
         ack.syn || duplicate && paws::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
     }
 
-    /// Handles an ACK. Returns whether the timer must still be set if nothing is sent now (sending
-    /// sets it anyway).
-    #[inline]
-    pub(super) fn on_ack<R: Into<Fate>>(
-        &mut self,
-        now: Time,
-        ack: &AckSegment,
-        wire: &mut impl FnMut(Segment) -> R,
-    ) -> bool {
-        if ack.ack > self.board.nxt() {
-            return false; // acknowledges what was never sent
-        }
-        match self.on_expected_ack(now, ack) {
-            Some(timer_due) => timer_due,
-            None => self.on_any_ack(now, ack, wire),
-        }
-    }
-
-    /// Handles an ACK that only acknowledges data in order, while nothing is lost or was
-    /// retransmitted. The result is that of [`on_any_ack`](Self::on_any_ack), to which all other
-    /// ACKs go; for these, the result is `None`.
-    #[inline(always)]
-    fn on_expected_ack(&mut self, now: Time, ack: &AckSegment) -> Option<bool> {
-        let expected = self.state == State::Open
-            && self.board.left_out() == 0
-            && self.probe.is_none()
-            && self.cfg.sack
-            && ack.n_sacks == 0
-            && !ack.ece
-            && ack.marks.counters() == 0;
-        if !expected {
-            return None;
-        }
-        let before = self.before();
-        let most = self.ecn.most_unmarked(ack);
-        let run = self.board.pop_all_untouched(ack.ack, most)?;
-        let (first_us, last, acked) = (run.first_sent_us, run.last, run.segments);
-        let newest = Newest::of(last, run.last_number);
-        self.rack
-            .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
-        let news = News {
-            una_advanced: true,
-            delivered: acked,
-            ..News::default()
-        };
-        self.timeouts = 0;
-        let plain = ack.window == self.peer_window;
-        self.update_window(ack);
-        if self.board.packets_out() == 0 {
-            self.limit_ends(now, Limit::Busy);
-        }
-        let shown = (self.delivered.packets, self.delivered_ce);
-        self.delivered.packets += u64::from(acked);
-        let prior = newest.snapshot.delivered;
-        self.rack.update_window(Some(prior), self.delivered.packets);
-        let us = self.since(now, newest.sent_us);
-        self.add_rtt(now, self.since(now, first_us), us);
-        let rtt = Some(us);
-        if self.needs.needs_samples {
-            let mut ev = self.sample(now, ack, rtt, Some(prior), shown);
-            (ev.acked, ev.plain) = (acked, plain);
-            self.cc.on_sample(&mut self.w, &ev);
-        }
-        let timer_due = self.probe_follows();
-        if !timer_due {
-            self.set_timer(now);
-        }
-        self.finish_ack(now, &news, &before, Some(&newest), rtt, acked);
-        Some(timer_due)
-    }
-
     /// The values before an ACK that are needed after it.
     #[inline(always)]
-    fn before(&self) -> Before {
+    pub(super) fn before(&self) -> Before {
         Before {
             una: self.board.una(),
             in_flight: self.board.in_flight(),
@@ -197,7 +134,7 @@ impl Sender {
 
     /// Stores the peer's window.
     #[inline(always)]
-    fn update_window(&mut self, ack: &AckSegment) {
+    pub(super) fn update_window(&mut self, ack: &AckSegment) {
         self.peer_window = ack.window;
         self.max_window = self.max_window.max(ack.window);
     }
@@ -206,7 +143,7 @@ impl Sender {
     /// delivered when the newest packet of this ACK was sent. `shown`: the delivered packets, and
     /// the marked ones among them, for kernels before [`Rule::DeliveredBeforeEvent`].
     #[inline(always)]
-    fn sample(
+    pub(super) fn sample(
         &self,
         now: Time,
         ack: &AckSegment,
@@ -236,17 +173,35 @@ impl Sender {
         ev
     }
 
+    /// Passes the [measurements](Self::sample) of an ACK to the congestion control. `in_order`: the
+    /// packets that it acknowledged in order, whether it reports marks, and whether it only
+    /// acknowledges data in order.
+    #[inline(never)]
+    pub(super) fn tell_sample(
+        &mut self,
+        now: Time,
+        ack: &AckSegment,
+        rtt: Option<u64>,
+        prior: Option<u64>,
+        shown: (u64, u64),
+        in_order: (u32, bool, bool),
+    ) {
+        let mut ev = self.sample(now, ack, rtt, prior, shown);
+        (ev.acked, ev.ece, ev.plain) = in_order;
+        self.cc.on_sample(&mut self.w, &ev);
+    }
+
     /// Takes the delivery sample of an ACK, and sets the window and the pacing rate. `acked`: the
-    /// packets that it acknowledged in order.
+    /// packets that it acknowledged in order. `told`: the congestion control needs the sample.
     #[inline(always)]
-    fn finish_ack(
+    pub(super) fn finish_ack(
         &mut self,
         now: Time,
         news: &News,
         before: &Before,
         newest: Option<&Newest>,
         rtt: Option<u64>,
-        acked: u32,
+        (acked, told): (u32, bool),
     ) {
         // Filled in place: a copy would have to wait for the fields that were just written.
         let mut ev = Ack::at(now);
@@ -255,17 +210,18 @@ impl Sender {
         let took = self
             .delivered
             .sample(now_us, newest, news.delivered, least_us);
-        if self.needs.needs_delivery {
+        if told {
             // A single short packet: its ACK may have been delayed.
-            let short = acked == 1 && self.board.una() - before.una < self.mss() && !before.sacked;
-            let prior = newest.map(|n| n.snapshot.delivered);
-            let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
+            let maybe_delayed = acked == 1
+                && !(before.sacked || news.retrans_acked || news.sacked)
+                && self.board.una() - before.una < self.mss()
+                && newest.is_some_and(|n| n.snapshot.delivered + 1 == self.delivered.packets);
             ev.delivery = Some(Delivery {
                 sample: newest
                     .zip(took)
                     .map(|(newest, us)| self.delivered.rate_sample(newest, us)),
                 rtt: rtt.map(Span::us),
-                maybe_delayed: short && only && !news.retrans_acked && !news.sacked,
+                maybe_delayed,
                 prior_in_flight: before.in_flight,
                 next_departure: self.pacer.wstamp,
                 totals: self.totals(),
@@ -282,6 +238,21 @@ impl Sender {
         } else {
             self.update_pacing();
         }
+    }
+
+    /// As [`finish_ack`](Self::finish_ack), for every congestion control, in a function of its own.
+    #[inline(never)]
+    pub(super) fn finish_any_ack(
+        &mut self,
+        now: Time,
+        news: &News,
+        before: &Before,
+        newest: Option<&Newest>,
+        rtt: Option<u64>,
+        acked: u32,
+    ) {
+        let told = self.needs.needs_delivery;
+        self.finish_ack(now, news, before, newest, rtt, (acked, told));
     }
 
     /// Handles any ACK, as [`on_ack`](Self::on_ack).
@@ -335,7 +306,9 @@ impl Sender {
             };
         let mut acked = 0;
         if !nothing_out && ack.ack >= prior_una {
-            acked = self.clean(now, ack.ack, &mut news, &mut times);
+            if news.una_advanced {
+                acked = self.clean(now, ack.ack, &mut news, &mut times);
+            }
             if !self.cfg.sack {
                 self.take_back_duplicates(acked, &mut news);
             }
@@ -344,15 +317,16 @@ impl Sender {
             }
         }
         self.count_delivered(ack, &mut news);
-        let prior = times.newest.as_ref().map(|n| n.snapshot.delivered);
+        // Its record is valid until the next transmission, even if the segment is acknowledged.
+        let newest = (times.newest).map(|(_, _, n)| Newest::of(self.board.seg(n), n));
+        let prior = newest.as_ref().map(|n| n.snapshot.delivered);
         self.rack.update_window(prior, self.delivered.packets);
         let mut rtt = None;
         if !nothing_out {
             rtt = self.take_rtt(now, &mut news, &times);
             if self.needs.needs_samples {
-                let mut ev = self.sample(now, ack, rtt, prior, (shown, shown_ce));
-                (ev.acked, ev.ece, ev.plain) = (acked, news.ece, plain);
-                self.cc.on_sample(&mut self.w, &ev);
+                let shown = (shown, shown_ce);
+                self.tell_sample(now, ack, rtt, prior, shown, (acked, news.ece, plain));
             }
         }
         if let Some(probe) = self.probe {
@@ -374,12 +348,10 @@ impl Sender {
         if news.set_timer && !timer_due {
             self.set_timer(now);
         }
-        let newest = times.newest.as_ref();
-        self.finish_ack(now, &news, &before, newest, rtt, acked);
+        self.finish_any_ack(now, &news, &before, newest.as_ref(), rtt, acked);
         match repair {
             Repair::None => {}
-            Repair::Lost if self.pacer.waits(now) => {}
-            Repair::Lost => self.retransmit_lost(now, wire),
+            Repair::Lost => self.repair(now, wire),
             Repair::New => {
                 self.push(now, wire);
                 if self.board.nxt() <= self.high_seq {
@@ -391,14 +363,20 @@ impl Sender {
         timer_due
     }
 
+    /// Retransmits lost segments, unless pacing holds them back and will resume by itself.
+    #[inline(always)]
+    pub(super) fn repair<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
+        if !self.pacer.waits(now) {
+            self.retransmit_lost(now, wire);
+        }
+    }
+
     /// Reads the SACK blocks, newest first; the first may be a DSACK.
     fn tag_sacks(&mut self, now: Time, ack: &AckSegment, news: &mut News, times: &mut SentTimes) {
         let said = &ack.sacks[..usize::from(ack.n_sacks).min(ack.sacks.len())];
         let (una, nxt) = (self.board.una().max(ack.ack), self.board.nxt());
         if let [first, others @ ..] = said {
-            let inside = |b: &Range| first.start >= b.start && first.end <= b.end;
-            let dsack = first.start < ack.ack || others.first().is_some_and(inside);
-            if dsack && first.start < first.end && first.end <= nxt {
+            if is_dsack(ack.ack, first, others) && first.start < first.end && first.end <= nxt {
                 self.on_dsack(*first, ack.ack, news);
             }
         }
@@ -467,6 +445,7 @@ impl Sender {
     }
 
     /// Handles the first SACK of segment `i`; returns the byte after its last byte.
+    #[inline(never)]
     fn take_sack(
         &mut self,
         now: Time,
@@ -648,13 +627,13 @@ impl Sender {
 
     /// Round trip of a packet that was sent at `sent_us`, µs.
     #[inline(always)]
-    fn since(&self, now: Time, sent_us: u64) -> u64 {
+    pub(super) fn since(&self, now: Time, sent_us: u64) -> u64 {
         self.cfg.clock.since(now.as_us(), sent_us, self.cfg.hz)
     }
 
     /// Adds a round trip to the estimator, and `least` to the filter of the minimum, µs.
     #[inline(always)]
-    fn add_rtt(&mut self, now: Time, us: u64, least: u64) {
+    pub(super) fn add_rtt(&mut self, now: Time, us: u64, least: u64) {
         self.rtt.sample_min(least, self.ticks.at(now));
         self.rtt.sample(us, self.board.una(), self.board.nxt());
         self.take_timeout(self.rtt.rto_ticks(self.ticks));
@@ -717,7 +696,7 @@ impl Sender {
         ev.nxt = self.board.nxt();
         ev.in_flight = self.board.in_flight();
         ev.may_grow = false;
-        if self.reducing() && !self.needs.owns_recovery {
+        if !self.needs.owns_recovery && self.reducing() {
             let safe = self.safe(news, ev.lost);
             self.reduce_window(news.delivered, safe);
         } else {

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `output` | transmission: window, bursts, deferral |
 //! | `input` | handling of an ACK: scoreboard, RTT, window |
+//! | `expected` | handling of the most frequent kinds of ACK |
 //! | `recovery` | the states above and their undo |
 //! | `timers` | retransmission, tail loss probe, reordering, zero window |
 //! | `delivery_rate` | delivery-rate samples |
@@ -32,6 +33,7 @@ mod delivery_rate;
 mod device_queue;
 mod dupack;
 mod ecn;
+mod expected;
 mod fragment;
 mod input;
 mod output;
@@ -349,6 +351,26 @@ impl Sender {
         }
         self.ecn.newer = ack.tsval > self.ts_recent;
         self.ts_recent = self.ts_recent.max(ack.tsval);
+        if self.phase != Phase::Established || ack.syn {
+            return self.on_handshake(now, ack, wire);
+        }
+        let timer_due = self.on_ack(now, ack, wire);
+        let sent = self.write_inline(now, Push::All, wire);
+        if timer_due && !sent {
+            self.set_timer(now);
+        }
+        self.persist(now);
+        self.check_space(now);
+    }
+
+    /// Handles a packet of the handshake.
+    #[cold]
+    fn on_handshake<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        ack: &AckSegment,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         match self.phase {
             Phase::SynSent if ack.syn => {
                 self.on_syn_ack(now, ack, self.syn_retransmits);
@@ -357,17 +379,8 @@ impl Sender {
                 self.persist(now);
             }
             // The ACK that ended the handshake was lost: repeat it.
-            Phase::Established if ack.syn => {
-                emit(self.pure_ack(now), WHOLE, wire);
-            }
             Phase::Established => {
-                let timer_due = self.on_ack(now, ack, wire);
-                let sent = self.write_inline(now, Push::All, wire);
-                if timer_due && !sent {
-                    self.set_timer(now);
-                }
-                self.persist(now);
-                self.check_space(now);
+                emit(self.pure_ack(now), WHOLE, wire);
             }
             _ => {}
         }

@@ -65,9 +65,18 @@ pub(super) const WHOLE: u32 = u32::MAX;
 /// Calls `wire` with a segment, or one by one with its parts of up to `full` bytes. Only this
 /// function calls `wire`, so that the compiler can inline that function.
 #[inline(never)]
-pub(super) fn emit<R>(mut rest: Segment, full: u32, wire: &mut impl FnMut(Segment) -> R) -> R {
+pub(super) fn emit<R>(segment: Segment, full: u32, wire: &mut impl FnMut(Segment) -> R) -> R {
+    if segment.len > full {
+        return emit_parts(segment, full, wire);
+    }
+    wire(segment)
+}
+
+/// As [`emit`], for a segment of more than `full` bytes.
+#[inline(never)]
+fn emit_parts<R>(mut rest: Segment, full: u32, wire: &mut impl FnMut(Segment) -> R) -> R {
     loop {
-        let fate = wire(rest.take_part(full));
+        let fate = emit(rest.take_part(full), WHOLE, wire);
         if rest.len == 0 {
             return fate;
         }
@@ -120,10 +129,11 @@ impl Sender {
         push: Push,
         wire: &mut impl FnMut(Segment) -> R,
     ) -> bool {
-        self.write_inline(now, push, wire)
+        !self.waits_for_departure(now) && self.write_now(now, push, wire)
     }
 
-    /// As [`write`](Self::write), within the code of the caller.
+    /// As [`write`](Self::write), within the code of the caller if the connection is not paced.
+    /// Most ACKs of paced connections send nothing.
     #[inline(always)]
     pub(super) fn write_inline<R: Into<Fate>>(
         &mut self,
@@ -131,18 +141,26 @@ impl Sender {
         push: Push,
         wire: &mut impl FnMut(Segment) -> R,
     ) -> bool {
-        if self.send_buffer.is_empty() || self.pacer.may_send(now) {
-            return self.write_now(now, push, wire);
+        if self.pacer.on {
+            !self.waits_for_departure(now) && self.write(now, push, wire)
+        } else {
+            self.write_now(now, push, wire)
         }
-        // The data waits for its departure time, as it mostly does when an ACK of a paced
-        // connection arrives.
+    }
+
+    /// Returns whether data waits for its departure time.
+    #[inline(always)]
+    fn waits_for_departure(&mut self, now: Time) -> bool {
+        if self.send_buffer.is_empty() || self.pacer.may_send(now) {
+            return false;
+        }
         self.limit_ends(now, Limit::PeerWindow);
         if self.board.in_flight() >= self.w.cwnd
             && self.cfg.kernel.follows(Rule::CwndLimitedByDeferral)
         {
             self.use_window(now);
         }
-        false
+        true
     }
 
     /// Stores that the window was the limit, although nothing was sent.
@@ -242,15 +260,17 @@ impl Sender {
     }
 
     /// Returns whether too much of this connection is in the host's own queue and device.
+    #[inline]
     fn held_by_device(&mut self, payload: u64, again: bool) -> bool {
-        let only = self.board.buffers() <= 1;
         let Some(queue) = &mut self.small_queue else {
             return false;
         };
+        let only = self.board.buffers() <= 1;
         queue.holds(payload, self.pacing, self.pacer.on, again, only)
     }
 
     /// Counts a super-packet of `payload` bytes for a device that reports its departure.
+    #[inline]
     fn lies_below(&mut self, payload: u64) {
         if let Some(queue) = &mut self.small_queue {
             queue.sent(payload);
@@ -368,7 +388,7 @@ impl Sender {
         if !self.probe_follows() && (was_empty || self.timer == Some(super::TimerKind::Probe)) {
             self.rearm_rto(now);
         }
-        if self.board.options.short_segment(bytes) > 0 {
+        if sent * self.full() > bytes {
             self.short_end = self.board.nxt();
         }
         self.check_space(now);

@@ -173,6 +173,11 @@ impl Sender {
             self.tell_lost(now);
             return;
         }
+        self.run_rack(now, news);
+    }
+    /// As [`identify_losses`](Self::identify_losses), with SACK and while data is in flight.
+    #[inline(always)]
+    pub(super) fn run_rack(&mut self, now: Time, news: &mut News) {
         let retransmissions = self.board.retrans_out();
         if self.rack.advanced && self.cfg.has_rack() {
             self.rack.advanced = false;
@@ -259,7 +264,7 @@ impl Sender {
     /// Marks segments lost by counting: those with enough SACKed segments above them, and at the
     /// begin of recovery at least the first.
     #[inline]
-    fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
+    pub(super) fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
         if self.counts_duplicates() {
             self.mark_lost_by_counting(now, news, entered);
         }
