@@ -167,10 +167,6 @@ impl Timers {
     pub fn sort_fixed(&mut self) {
         self.fixed.sort_unstable_by(|a, b| b.cmp(a));
     }
-    /// Removes the fixed timer `number`. The effort is proportional to the number of fixed timers.
-    pub fn cancel(&mut self, number: u32) {
-        self.fixed.retain(|entry| entry.number() != number);
-    }
     /// Removes all fixed timers.
     pub fn cancel_all(&mut self) {
         self.fixed = Vec::new();

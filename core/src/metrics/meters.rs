@@ -122,7 +122,7 @@ impl FlowMeter {
         self.started = now;
     }
     /// Returns whether the flow has connected.
-    pub fn has_started(&self) -> bool {
+    fn has_started(&self) -> bool {
         self.started != Time::MAX
     }
     /// Returns whether the flow has connected and not ended.

@@ -6,8 +6,9 @@
 //! - *by sequence*: the ring itself; `skip` jumps over runs that are already SACKed (union–find
 //!   with path halving);
 //! - *by time of the last transmission*: a linked list, oldest first, for RACK;
-//! - *lost and not yet retransmitted, by sequence*: a range of the ring that contains all of these
-//!   segments. The search for the next retransmission begins where the last one ended.
+//! - *lost and not yet retransmitted, by sequence*: a range of the ring, in which the search for the
+//!   next retransmission begins where the last one ended. Segments below this place that wait again
+//!   are in a heap with lazy removal.
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
@@ -17,7 +18,9 @@ mod segment;
 use crate::prefetch::record;
 use crate::transport::TcpOptions;
 use alloc::boxed::Box;
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 pub use segment::{APP_LIMITED, EVER_RETRANS, GLUED, LOST, PUSHED, RETRANS, SACKED, Seg, Snapshot};
 use segment::{LINKED, TIMED_OUT};
 
@@ -48,6 +51,10 @@ struct FoundLost {
     numbers: Vec<u64>,
 }
 
+/// Numbers of lost segments whose retransmission is lost, too; the lowest comes first.
+#[derive(Clone, Debug, Default)]
+struct LostAgain(BinaryHeap<Reverse<u64>>);
+
 /// A place of the ring, in one cache line of the processor.
 #[derive(Copy, Clone, Debug, Default)]
 #[repr(align(64))]
@@ -63,10 +70,13 @@ pub struct Scoreboard {
     newest: u64,
     /// The position of `last_sent_before`; older segments cannot be its result any more.
     before: u64,
-    /// All segments that are lost and not retransmitted are in this range of numbers. The range is
-    /// empty if it ends at or below `head`, or where it begins.
+    /// All segments that are lost and not retransmitted are in this range of numbers, or below it
+    /// and in `lost_again`. Between timeouts, the range only moves forward.
     lost_from: u64,
     lost_to: u64,
+    /// The first segment below the range that waits again, or `NIL`, and the others.
+    again: u64,
+    lost_again: Option<Box<LostAgain>>,
     una: u64,
     nxt: u64,
     /// The options of segments, which decide their usual length.
@@ -99,6 +109,8 @@ impl Default for Scoreboard {
             before: NIL,
             lost_from: 0,
             lost_to: 0,
+            again: NIL,
+            lost_again: None,
             una: 0,
             nxt: 0,
             options: TcpOptions::default(),
@@ -560,12 +572,18 @@ impl Scoreboard {
     }
     /// Records that segment `i` is lost and not retransmitted.
     fn await_retransmission(&mut self, i: u64) {
-        if self.lost_from.max(self.head) < self.lost_to {
-            self.lost_from = self.lost_from.min(i);
+        if i >= self.lost_from {
             self.lost_to = self.lost_to.max(i + 1);
-        } else {
-            (self.lost_from, self.lost_to) = (i, i + 1);
+            return;
         }
+        self.again = match self.next_again() {
+            Some(first) => {
+                let others = self.lost_again.get_or_insert_default();
+                others.0.push(Reverse(first.max(i)));
+                first.min(i)
+            }
+            None => i,
+        };
     }
     /// Marks segment `i` lost. If the segment is already marked and its retransmission is in
     /// flight, the retransmission is lost, too: the segment waits for another retransmission.
@@ -626,6 +644,8 @@ impl Scoreboard {
     /// As `mark_lost`, by a timeout: RACK ignores the segment until it is retransmitted, but sees
     /// it again after an undo.
     pub fn mark_lost_by_timeout(&mut self, i: u64) {
+        // A timeout visits every segment, so that the search may begin again.
+        self.lost_from = self.lost_from.min(i);
         self.mark_lost(i);
         let seg = self.at_mut(i);
         if seg.flags & (LINKED | LOST | RETRANS) == LINKED | LOST {
@@ -643,7 +663,11 @@ impl Scoreboard {
         }
         self.lost_out = 0;
         self.counted = 0;
-        self.lost_to = 0;
+        (self.lost_from, self.lost_to) = (0, 0);
+        self.again = NIL;
+        if let Some(others) = &mut self.lost_again {
+            others.0.clear();
+        }
         if put_back {
             self.relink();
         }
@@ -674,16 +698,38 @@ impl Scoreboard {
     }
     /// The first segment by sequence that is lost and not retransmitted.
     pub fn next_to_retransmit(&mut self) -> Option<u64> {
+        if self.again != NIL {
+            if let Some(i) = self.next_again() {
+                return Some(i);
+            }
+        }
         let mut i = self.lost_from.max(self.head);
         while i < self.lost_to {
-            if self.at(i).flags & (LOST | RETRANS | SACKED) == LOST {
+            if self.waits(i) {
                 self.lost_from = i;
                 return Some(i);
             }
             i = self.unsacked_from(i + 1);
         }
-        self.lost_to = 0;
+        self.lost_from = self.lost_from.max(self.lost_to);
         None
+    }
+    /// The first segment below the range that still waits again.
+    #[cold]
+    fn next_again(&mut self) -> Option<u64> {
+        while self.again != NIL {
+            if self.again >= self.head && self.waits(self.again) {
+                return Some(self.again);
+            }
+            let next = self.lost_again.as_mut().and_then(|others| others.0.pop());
+            self.again = next.map_or(NIL, |Reverse(i)| i);
+        }
+        None
+    }
+    /// Returns whether segment `i` waits for a retransmission.
+    #[inline]
+    fn waits(&self, i: u64) -> bool {
+        self.at(i).flags & (LOST | RETRANS | SACKED) == LOST
     }
     /// Returns whether the next segment of the same super-packet also waits for retransmission.
     pub fn lost_with_next(&self, i: u64) -> bool {

@@ -193,9 +193,11 @@ fn set_timers(scenario: &Scenario, spec: &FlowSpec, id: u32, flow: &mut Flow, ti
         flow.meter.silent(stop, restart);
     }
     let measure = start.max(Time::ZERO + scenario.warmup);
+    // Jitter may have moved the start behind the stop.
+    let starts = restart.is_some() || stop.is_none_or(|stop| start <= stop);
     let number = id * TIMERS_PER_FLOW;
     let at = [
-        (START, Some(start)),
+        (START, starts.then_some(start)),
         (STOP, stop),
         (RESTART, restart),
         (MEASURE, Some(measure)),

@@ -221,7 +221,6 @@ impl World {
             STOP => {
                 meter.stopped(now, &info);
                 self.applications.stop(number, datapath);
-                cancel_start(id, datapath);
             }
             MEASURE => meter.measure(now, &info),
             _ => {}
@@ -243,7 +242,6 @@ impl World {
             STOP => {
                 flow.meter.stopped(now, &info);
                 transports.stop(number, datapath);
-                cancel_start(id, datapath);
             }
             MEASURE => flow.meter.measure(now, &info),
             _ => transports.wake(now, number, timer, datapath),
@@ -297,9 +295,7 @@ pub(super) fn fire(
         STOP if flow.restarts => return flow.sender.pause(),
         STOP => {
             stop(now, flow);
-            let due = flow.sender.next_wakeup();
-            cancel_start(id, datapath);
-            due
+            flow.sender.next_wakeup()
         }
         MEASURE => return flow.meter.measure(now, &flow.sender.info()),
         _ => return,
@@ -307,14 +303,6 @@ pub(super) fn fire(
     match lookahead {
         Some(lookahead) => lookahead.set_sender(id, due),
         None => datapath.timers.set(id * TIMERS_PER_FLOW + SENDER, due),
-    }
-}
-
-/// Cancels the start of flow `id`, which is stopped: jitter may have moved the start behind the
-/// stop.
-fn cancel_start(id: u32, datapath: &mut Datapath) {
-    if !datapath.flows[id as usize].meter.has_started() {
-        datapath.timers.cancel(id * TIMERS_PER_FLOW + START);
     }
 }
 

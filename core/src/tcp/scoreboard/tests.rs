@@ -199,7 +199,7 @@ fn looks(n: u64, window: u64) -> u64 {
             }
         }
         // RACK's segment left `rtt_us` ago; a hole is lost if it left at least as long before.
-        let longest = (window > 0).then_some(window - 1);
+        let longest = (window > 0).then(|| window - 1);
         assert_eq!(rack.detect(now, &mut board, window), longest);
         if let Some(lost) = board.next_to_retransmit() {
             assert_eq!(lost, arrived - window - 1 + window % 2);
@@ -251,4 +251,35 @@ fn an_ack_costs_the_same_however_long_its_block_is() {
     let (some, twice) = (looks(20_000), looks(40_000));
     assert!(some < 20_000 * 40, "{some}");
     assert!(twice <= 2 * some + some / 20, "{some} {twice}");
+}
+
+/// All of `n` segments are lost and retransmitted in order; then, one ACK after another reports
+/// that one of the retransmissions is lost, too. Returns the number of visited records per loss.
+fn looks_for_repeated_losses(n: u64) -> u64 {
+    let mut board = Scoreboard::default();
+    for i in 0..n {
+        board.push(MSS, &Seg::sent(i, &Snapshot::default()), 0);
+    }
+    (0..n).for_each(|i| board.mark_lost(i));
+    for i in 0..n / 2 {
+        assert_eq!(board.next_to_retransmit(), Some(i));
+        board.resend(i, n + i, &Snapshot::default(), true);
+    }
+    let before = board.looks.get();
+    for i in (0..n / 4).step_by(2) {
+        board.mark_lost(i);
+        assert_eq!(board.next_to_retransmit(), Some(i));
+        board.resend(i, 2 * n + i, &Snapshot::default(), true);
+        assert_eq!(board.next_to_retransmit(), Some(n / 2));
+    }
+    (board.looks.get() - before) / (n / 8)
+}
+
+/// The search for a segment whose retransmission is lost does not pass all retransmissions again.
+#[test]
+fn a_repeated_loss_costs_the_same_however_many_retransmissions_there_are() {
+    for n in [1_000, 10_000] {
+        let looks = looks_for_repeated_losses(n);
+        assert!(looks < 20, "{n}: {looks}");
+    }
 }
