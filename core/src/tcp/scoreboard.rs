@@ -6,9 +6,9 @@
 //! - *by sequence*: the ring itself; `skip` jumps over runs that are already SACKed (union–find
 //!   with path halving);
 //! - *by time of the last transmission*: a linked list, oldest first, for RACK;
-//! - *lost and not yet retransmitted, by sequence*: a range of the ring, in which the search for the
-//!   next retransmission begins where the last one ended. Segments below this place that wait again
-//!   are in a heap with lazy removal.
+//! - *lost and not yet retransmitted, by sequence*: a range of the ring. The search for the next
+//!   retransmission begins where the last one ended. Segments below this place that wait again are
+//!   in a heap with lazy removal.
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
@@ -645,7 +645,9 @@ impl Scoreboard {
     /// it again after an undo.
     pub fn mark_lost_by_timeout(&mut self, i: u64) {
         // A timeout visits every segment, so that the search may begin again.
-        self.lost_from = self.lost_from.min(i);
+        let first = self.next_again().unwrap_or(i).min(i);
+        self.lost_from = self.lost_from.min(first);
+        self.forget_again();
         self.mark_lost(i);
         let seg = self.at_mut(i);
         if seg.flags & (LINKED | LOST | RETRANS) == LINKED | LOST {
@@ -664,10 +666,7 @@ impl Scoreboard {
         self.lost_out = 0;
         self.counted = 0;
         (self.lost_from, self.lost_to) = (0, 0);
-        self.again = NIL;
-        if let Some(others) = &mut self.lost_again {
-            others.0.clear();
-        }
+        self.forget_again();
         if put_back {
             self.relink();
         }
@@ -725,6 +724,13 @@ impl Scoreboard {
             self.again = next.map_or(NIL, |Reverse(i)| i);
         }
         None
+    }
+    /// Removes all segments below the range.
+    fn forget_again(&mut self) {
+        self.again = NIL;
+        if let Some(others) = &mut self.lost_again {
+            others.0.clear();
+        }
     }
     /// Returns whether segment `i` waits for a retransmission.
     #[inline]
