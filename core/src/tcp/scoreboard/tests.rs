@@ -283,3 +283,38 @@ fn a_repeated_loss_costs_the_same_however_many_retransmissions_there_are() {
         assert!(looks < 20, "{n}: {looks}");
     }
 }
+
+/// The next segment to retransmit is the first one that is lost and not retransmitted, also after
+/// repeated losses, timeouts and undone losses.
+#[test]
+fn the_first_waiting_segment_is_retransmitted_next() {
+    let mut rng = crate::rng::Rng::named(1, "waiting");
+    let mut again = 0;
+    for _ in 0..2000 {
+        let mut board = random_board(&mut rng, 60);
+        for now in 100..160 {
+            let i = board.head + rng.below(board.tail - board.head);
+            match rng.below(20) {
+                0 => {
+                    let ack = board.seg(i).end();
+                    while board.pop_acked(ack).is_some() {}
+                }
+                1 => (board.head..board.tail).for_each(|i| board.mark_lost_by_timeout(i)),
+                2 => board.unmark_all_lost(),
+                3..9 => board.mark_lost(i),
+                _ => {}
+            }
+            let waits = |i: &u64| board.seg(*i).flags & (LOST | RETRANS | SACKED) == LOST;
+            let expected = board.numbers().find(waits);
+            assert_eq!(board.next_to_retransmit(), expected);
+            again += u64::from(board.lost_again.is_some());
+            if let Some(i) = expected {
+                board.resend(i, now, &Snapshot::default(), true);
+            }
+            if board.head == board.tail {
+                break;
+            }
+        }
+    }
+    assert!(again > 1000, "{again}");
+}
