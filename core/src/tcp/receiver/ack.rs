@@ -165,22 +165,6 @@ impl Acks {
         self.dialogue |= tick.saturating_sub(self.last_data) < u64::from(self.ato);
     }
 
-    /// Returns whether data that arrives in order at `tick` shortens the delay of ACKs, or leaves
-    /// it at its minimum.
-    #[inline(always)]
-    pub fn expects(&self, tick: u64) -> bool {
-        let gap = tick.saturating_sub(self.last_data);
-        self.ato != 0 && gap <= u64::from(self.ato_min / 2)
-    }
-    /// As [`data_arrived`](Self::data_arrived) with full segments, if [`expects`](Self::expects)
-    /// returns true.
-    #[inline(always)]
-    pub fn expected_arrived(&mut self, tick: u64, pushed: bool) {
-        self.scheduled = true;
-        self.pushed |= pushed;
-        self.ato = self.ato / 2 + self.ato_min / 2;
-        self.last_data = tick;
-    }
     /// Handles data that arrived in order: the delay follows the gap since the last data. `quick`
     /// and `rto` are functions, because they are seldom needed.
     #[inline]

@@ -8,11 +8,11 @@ use crate::units::Time;
 
 impl Receiver {
     /// Returns whether [`on_expected_segment`](Self::on_expected_segment) may handle a segment. The
-    /// segment is the next one and full. It changes neither the window nor the delay of ACKs.
+    /// segment is the next one and full, and the application has read all earlier data.
     #[inline(always)]
-    pub(super) fn expects(&self, now: Time, tick: u64, seg: &Segment) -> bool {
+    pub(super) fn expects(&self, now: Time, seg: &Segment) -> bool {
         let has_read = match &self.unread {
-            Some(unread) => unread.at < now && !self.window.ends_round(unread.at),
+            Some(unread) => unread.at < now,
             None => true,
         };
         seg.seq == self.nxt
@@ -24,8 +24,7 @@ impl Receiver {
             && self.holes.is_empty()
             && !self.marks.on()
             && has_read
-            && self.window.expects(seg.len, seg.seq + u64::from(seg.len))
-            && self.acks.expects(tick)
+            && seg.len == self.window.segment()
     }
 
     /// Handles a segment as [`on_any_segment`](Self::on_any_segment) does, if
@@ -39,12 +38,21 @@ impl Receiver {
         wire: &mut impl FnMut(AckSegment),
     ) {
         self.clock = now;
+        if let Some(unread) = &self.unread {
+            let nxt = self.nxt;
+            self.window.read(unread.at, unread.first_end, nxt, || nxt);
+        }
         self.window.measure_rtt_by_stamp(now, seg, false);
         if seg.seq <= self.acks.acked && self.stamps {
             self.ts_recent = seg.tsval;
         }
         self.nxt = seg.seq + u64::from(seg.len);
-        self.acks.expected_arrived(tick, seg.psh);
+        self.data_arrived(tick, seg.psh, false);
+        self.window.measure_rtt_by_window(now, self.nxt);
+        let queued = window::truesize(seg.len);
+        if self.window.grow(seg.len, queued, true) {
+            self.acks.quick |= 1;
+        }
         self.unread = Some(Unread {
             at: now + self.reader.late(),
             start: seg.seq,
@@ -52,7 +60,7 @@ impl Receiver {
             segments: 1,
             full: false,
         });
-        self.acknowledge(now, tick, window::truesize(seg.len), wire);
+        self.acknowledge(now, tick, queued, wire);
     }
 }
 
@@ -125,7 +133,7 @@ mod tests {
                 };
                 let mut other = receiver.clone();
                 let (mut acks, mut others) = (alloc::vec![], alloc::vec![]);
-                expected += u32::from(receiver.expects(now, receiver.ticks.at(now), &seg));
+                expected += u32::from(receiver.expects(now, &seg));
                 receiver.on_segment(now, &seg, &mut |ack| acks.push(ack));
                 other.on_any_segment(now, &seg, &mut |ack| others.push(ack));
                 assert_eq!(acks, others);

@@ -227,7 +227,7 @@ impl Receiver {
     #[inline(always)]
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         let tick = self.ticks.at(now);
-        if self.expects(now, tick, seg) {
+        if self.expects(now, seg) {
             self.on_expected_segment(now, tick, seg, wire);
         } else {
             // A copy, so that the other path needs no segment in memory.
@@ -401,13 +401,7 @@ impl Receiver {
         };
         let mut queued = segments + self.holes.truesize;
         let tick = self.ticks.at(now);
-        self.acks.data_arrived(
-            tick,
-            seg.psh,
-            seg.len < self.window.segment(),
-            || self.window.quick_acks(ack::MAX_QUICK),
-            || rto_ticks(self.ticks, self.rtt_us.into()),
-        );
+        self.data_arrived(tick, seg.psh, seg.len < self.window.segment());
         if self.marks.on() {
             self.read_marks(seg.ecn, wire);
         }
@@ -420,6 +414,18 @@ impl Receiver {
             queued = self.fill_hole(now, queued);
         }
         self.acknowledge(now, tick, queued, wire);
+    }
+
+    /// The delay of ACKs follows the gap since the last data.
+    #[inline(always)]
+    fn data_arrived(&mut self, tick: u64, pushed: bool, short: bool) {
+        self.acks.data_arrived(
+            tick,
+            pushed,
+            short,
+            || self.window.quick_acks(ack::MAX_QUICK),
+            || rto_ticks(self.ticks, self.rtt_us.into()),
+        );
     }
 
     /// Sends an ACK of data that has arrived in order, if one is due, or sets its timer. `queued`:

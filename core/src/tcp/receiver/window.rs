@@ -197,9 +197,10 @@ impl Window {
     /// another. Returns whether the window opened.
     #[inline]
     pub fn grow(&mut self, len: u32, queued: u64, merges: bool) -> bool {
-        if len < GROW_LEAST || queued >= self.full_from {
-            return false;
-        }
+        len >= GROW_LEAST && queued < self.full_from && self.grow_below(len, queued, merges)
+    }
+    #[inline(never)]
+    fn grow_below(&mut self, len: u32, queued: u64, merges: bool) -> bool {
         let free = self.share_of(self.buffer.saturating_sub(queued));
         let room = self.clamp.min(free).saturating_sub(self.threshold);
         if room == 0 {
@@ -349,14 +350,6 @@ impl Window {
         // In whole microseconds, without a division.
         let end_us = self.round_us + (self.rtt8_us >> 3);
         self.rtt8_us > 0 && now.as_ns() >= end_us * 1000
-    }
-    /// Returns whether a segment of `len` bytes up to `nxt` is an expected one. It ends no
-    /// measurement of the round trip. If no other data is unread, it changes neither the assumed
-    /// segment size nor the window.
-    #[inline(always)]
-    pub fn expects(&self, len: u32, nxt: u64) -> bool {
-        let (until, since) = self.by_window;
-        len == self.segment && truesize(len) >= self.full_from && nxt < until && !since.is_none()
     }
     #[inline(never)]
     fn end_round(&mut self, now: Time, read: u64, nxt: u64, end: u64) {
