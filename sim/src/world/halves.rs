@@ -19,7 +19,7 @@ use narrows_core::units::Time;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{Builder, ScopedJoinHandle, park_timeout, scope, yield_now};
+use std::thread::{Builder, ScopedJoinHandle, current, park_timeout, scope, yield_now};
 use std::time::Duration;
 
 /// Number of arrivals in a window from which on two threads are used.
@@ -120,6 +120,7 @@ impl World {
     ) -> Result<(), SimError> {
         let end = self.end;
         let slots = &Slots::default();
+        let this = current();
         let result = scope(|scope| {
             let work = || {
                 while let Some((mut half, task)) =
@@ -127,6 +128,7 @@ impl World {
                 {
                     half.perform(task, end);
                     slots.from.put((half, task));
+                    this.unpark();
                 }
             };
             // Where there are no threads, this one handles both halves.
