@@ -32,19 +32,26 @@ impl Stored for u64 {
 /// Tracks the best value of a window: the greatest if `MAX`, otherwise the least. Values greater
 /// than those of `V` count as the greatest of `V`, and times likewise with `T`.
 #[derive(Clone, Debug)]
-pub struct Windowed<const MAX: bool, V, T> {
-    values: [V; 3],
+pub struct Windowed<const MAX: bool, V: Stored, T: Stored>([Candidate<V, T>; 3]);
+
+/// A value and its time. The record has no padding, because there is one for each flow.
+#[derive(Copy, Clone, Debug)]
+#[repr(packed(4))]
+struct Candidate<V, T> {
+    value: V,
     /// Without a value, the time is the greatest, and every value is better.
-    times: [T; 3],
+    time: T,
 }
 
 impl<const MAX: bool, V: Stored, T: Stored> Default for Windowed<MAX, V, T> {
     fn default() -> Self {
         let worst = if MAX { V::MIN } else { V::MAX };
-        Windowed {
-            values: [worst; 3],
-            times: [T::MAX; 3],
-        }
+        Windowed(
+            [Candidate {
+                value: worst,
+                time: T::MAX,
+            }; 3],
+        )
     }
 }
 
@@ -61,10 +68,16 @@ impl<const MAX: bool, V: Stored, T: Stored> Windowed<MAX, V, T> {
     fn since(now: T, then: T) -> u64 {
         now.into().saturating_sub(then.into())
     }
+    fn value(&self, i: usize) -> V {
+        self.0[i].value
+    }
+    fn time(&self, i: usize) -> T {
+        self.0[i].time
+    }
     /// Returns the best value in the window; `None` before the first update.
     #[inline]
     pub fn get(&self) -> Option<u64> {
-        (self.times[0] != T::MAX).then_some(self.values[0].into())
+        (self.time(0) != T::MAX).then_some(self.value(0).into())
     }
     /// Adds the value `v` at `now` and forgets candidates older than `window`. `now` and `window`
     /// may have any common unit; `now` must never decrease.
@@ -72,42 +85,48 @@ impl<const MAX: bool, V: Stored, T: Stored> Windowed<MAX, V, T> {
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
         // Most values change nothing: the candidates are ordered, so that the last is the worst.
         let (v, now) = (V::of(v), T::of(now));
-        let young = Self::since(now, self.times[0]) <= window / 4;
-        if !young || Self::beats(v, self.values[2]) {
+        let age = Self::since(now, self.time(0));
+        if Self::beats(v, self.value(2)) || (age > window / 4 && self.ages(age, window)) {
             self.change(v, now, window);
         }
     }
+    /// Returns whether a value that is worse than all candidates changes them, because the first
+    /// candidate has this age, which is more than a quarter of the window.
+    #[inline(always)]
+    fn ages(&self, age: u64, window: u64) -> bool {
+        age > window
+            || self.time(1) == self.time(0)
+            || (self.time(2) == self.time(1) && age > window / 2)
+    }
     #[inline(never)]
     fn change(&mut self, v: V, now: T, window: u64) {
-        if Self::beats(v, self.values[0]) || Self::since(now, self.times[2]) > window {
+        if Self::beats(v, self.value(0)) || Self::since(now, self.time(2)) > window {
             return self.replace_from(0, v, now);
         }
-        if Self::beats(v, self.values[1]) {
+        if Self::beats(v, self.value(1)) {
             self.replace_from(1, v, now);
-        } else if Self::beats(v, self.values[2]) {
+        } else if Self::beats(v, self.value(2)) {
             self.replace_from(2, v, now);
         }
-        let age = Self::since(now, self.times[0]);
+        let age = Self::since(now, self.time(0));
         if age > window {
             self.shift(v, now);
-            if Self::since(now, self.times[0]) > window {
+            if Self::since(now, self.time(0)) > window {
                 self.shift(v, now);
             }
-        } else if self.times[1] == self.times[0] && age > window / 4 {
+        } else if self.time(1) == self.time(0) && age > window / 4 {
             self.replace_from(1, v, now);
-        } else if self.times[2] == self.times[1] && age > window / 2 {
+        } else if self.time(2) == self.time(1) && age > window / 2 {
             self.replace_from(2, v, now);
         }
     }
     /// Replaces the candidates from index `first` on.
-    fn replace_from(&mut self, first: usize, v: V, now: T) {
-        self.values[first..].fill(v);
-        self.times[first..].fill(now);
+    fn replace_from(&mut self, first: usize, value: V, time: T) {
+        self.0[first..].fill(Candidate { value, time });
     }
     /// Removes the first candidate, and adds a last one.
-    fn shift(&mut self, v: V, now: T) {
-        self.values = [self.values[1], self.values[2], v];
-        self.times = [self.times[1], self.times[2], now];
+    fn shift(&mut self, value: V, time: T) {
+        self.0 = [self.0[1], self.0[2], Candidate { value, time }];
     }
 }
 

@@ -126,9 +126,7 @@ fn a_flow_takes_less_than_its_limit_beside_its_window() {
         println!("{cc}: {beside} bytes for each flow, and {rings} for the ring of its window");
         // The smallest ring has 16 segments.
         assert!(less_rings >= 1000 * 16 * std::mem::size_of::<Seg>() as i64);
-        // The target is 2048 B for both.
-        let limit = if cc == "bbr" { 2080 } else { 2048 };
-        assert!(beside <= limit, "{cc}: {beside}");
+        assert!(beside <= 2048, "{cc}: {beside}");
     }
 }
 

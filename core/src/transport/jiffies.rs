@@ -11,8 +11,8 @@ use crate::units::Time;
 /// The tick clock of one host's kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Jiffies {
+    /// Length of a tick.
     ns: u32,
-    us: u32,
 }
 
 const LEVEL_BITS: u32 = 3;
@@ -25,7 +25,6 @@ impl Jiffies {
         let hz = hz.clamp(1, 10_000);
         Jiffies {
             ns: 1_000_000_000 / hz,
-            us: 1_000_000 / hz,
         }
     }
     /// Returns the number of jiffies from the start of the clock to `now`.
@@ -44,8 +43,8 @@ impl Jiffies {
     /// Returns the number of ticks that cover `us` microseconds.
     #[inline(always)]
     pub fn from_us(self, us: u64) -> u64 {
-        match self.us {
-            1_000 => us.saturating_add(999) / 1_000,
+        match self.ns {
+            1_000_000 => us.saturating_add(999) / 1_000,
             _ => self.divide_us(us),
         }
     }
@@ -56,11 +55,15 @@ impl Jiffies {
     }
     #[cold]
     fn divide_us(self, us: u64) -> u64 {
-        us.div_ceil(u64::from(self.us))
+        us.div_ceil(self.us())
     }
     /// Returns the microseconds of `ticks`.
     pub fn to_us(self, ticks: u64) -> u64 {
-        ticks.saturating_mul(u64::from(self.us))
+        ticks.saturating_mul(self.us())
+    }
+    /// Length of a tick in whole microseconds.
+    fn us(self) -> u64 {
+        u64::from(self.ns / 1000)
     }
     /// Returns the time at which a timer fires that is armed at tick `now` to expire at tick
     /// `expires`.

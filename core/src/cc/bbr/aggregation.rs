@@ -19,29 +19,34 @@ const MOST_US: u64 = 100_000;
 
 /// Packets acknowledged since the start of the epoch, for a comparison with the number that `bw`
 /// predicts.
-#[derive(Clone, Debug, Default)]
+#[derive(Copy, Clone, Debug, Default)]
+#[repr(packed(4))]
 pub(in crate::cc) struct Epoch {
-    since: Time,
+    since_us: u64,
     acked: u32,
 }
 
 impl Epoch {
     /// Begins an epoch at `now`.
     pub fn restart(&mut self, now: Time) {
-        self.since = now;
-        self.acked = 0;
+        (self.since_us, self.acked) = (now.as_us(), 0);
     }
     /// Adds `delivered` packets that arrived at `at`. Returns how many packets of the epoch exceed
     /// those expected at the rate `bw`.
     pub fn take(&mut self, at: Time, delivered: u32, bw: Bw) -> u64 {
-        let us = at.as_us().saturating_sub(self.since.as_us());
-        let mut expected = bw.packets_in(us);
-        if u64::from(self.acked) <= expected || self.acked.saturating_add(delivered) >= MOST_ACKED {
-            self.restart(at);
-            expected = 0;
-        }
-        self.acked = self.acked.saturating_add(delivered).min(MOST_ACKED - 1);
-        u64::from(self.acked) - expected
+        let (at_us, since_us, acked) = (at.as_us(), self.since_us, self.acked);
+        let expected = bw.packets_in(at_us.saturating_sub(since_us));
+        let is_over =
+            (u64::from(acked) <= expected) | (acked.saturating_add(delivered) >= MOST_ACKED);
+        // Values without a branch, because aggregation is irregular.
+        let [since_us, acked, expected] = if is_over {
+            [at_us, 0, 0]
+        } else {
+            [since_us, u64::from(acked), expected]
+        };
+        let acked = (acked + u64::from(delivered)).min(u64::from(MOST_ACKED - 1));
+        (self.since_us, self.acked) = (since_us, acked as u32);
+        acked - expected
     }
 }
 

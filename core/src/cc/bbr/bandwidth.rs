@@ -53,8 +53,8 @@ impl Bw {
 #[derive(Clone, Debug, Default)]
 pub(in crate::cc) struct Rounds {
     /// The present round trip ends with the delivery of a packet that was sent after this many
-    /// deliveries.
-    pub ends: u64,
+    /// deliveries. This is the lower half of the count, as in Linux.
+    ends: u32,
     /// Number of round trips that have begun.
     pub count: u32,
     /// Whether this ACK began a round trip.
@@ -65,11 +65,16 @@ impl Rounds {
     /// Handles the delivery of a packet that was sent after `prior` deliveries. `delivered` is the
     /// present number of deliveries.
     pub fn take(&mut self, prior: u64, delivered: u64) {
-        self.start = prior >= self.ends;
+        self.start = (prior as u32).wrapping_sub(self.ends) as i32 >= 0;
         if self.start {
-            self.ends = delivered;
+            self.end_after(delivered);
             self.count += 1;
         }
+    }
+    /// Ends the present round trip with the delivery of a packet that is sent after `delivered`
+    /// deliveries.
+    pub fn end_after(&mut self, delivered: u64) {
+        self.ends = delivered as u32;
     }
 }
 

@@ -166,7 +166,8 @@ enum Mode {
 }
 
 /// The parameters in Linux's units.
-#[derive(Clone, Debug)]
+#[derive(Copy, Clone, Debug)]
+#[repr(packed(2))]
 struct Settings {
     ticks: Jiffies,
     startup_gain: u16,
@@ -234,7 +235,7 @@ impl Settings {
     }
 }
 
-/// BBR's state.
+/// BBR's state. Its parts are packed, so that a flow has no padding.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     set: Settings,
@@ -340,7 +341,7 @@ impl Bbr {
 impl CongestionControl for Bbr {
     fn on_start(&mut self, w: &mut Window, ev: &Start) {
         let tick = self.set.tick(ev.now);
-        self.bandwidth.rounds.ends = ev.totals.delivered;
+        self.bandwidth.rounds.end_after(ev.totals.delivered);
         self.min_rtt.start(ev.min_rtt, tick);
         self.policer.forget(&ev.totals);
         self.aggregation.epoch.restart(ev.now);

@@ -19,7 +19,8 @@ const MOST_BURST_BYTES: u64 = 65_536 - 1 - 320;
 const MOST_BURST: u64 = 0x7f;
 
 /// The pacing rate, and the factors that convert a bandwidth into it.
-#[derive(Clone, Debug)]
+#[derive(Copy, Clone, Debug)]
+#[repr(packed(4))]
 pub(in crate::cc) struct Paced {
     /// Bytes per second.
     rate: u64,
@@ -78,7 +79,7 @@ impl Paced {
 
     /// Sets the rate for `gain`/256 times `bw`. The rate decreases only if `falls` is true.
     pub fn set(&mut self, w: &mut Window, bw: Bw, gain: u64, falls: bool) {
-        if (self.bw, u64::from(self.gain)) != (bw, gain) {
+        if ({ self.bw }, u64::from(self.gain)) != (bw, gain) {
             let rate = self.at(bw, gain);
             if falls || rate > self.rate {
                 self.take((bw, gain), rate);

@@ -15,7 +15,8 @@ use crate::units::Time;
 const PHASES: u8 = 8;
 
 /// The present phase of the cycle.
-#[derive(Clone, Debug, Default)]
+#[derive(Copy, Clone, Debug, Default)]
+#[repr(packed(4))]
 pub(super) struct Cycle {
     since_us: u64,
     /// The pacing gain of the phase, in 1/256.
@@ -68,16 +69,13 @@ impl Bbr {
             .as_us()
             .saturating_sub(self.cycle.since_us);
         let long = lasted > self.min_rtt.us().unwrap_or(u32::MAX).into();
-        let gain = u64::from(self.pacing_gain);
-        if gain == UNIT {
-            return long;
-        }
-        let max = self.bandwidth.max();
-        let in_flight = self.in_flight_at_departure(d.prior_in_flight, ev.now, d.next_departure);
-        if gain > UNIT {
-            long && (ev.lost > 0 || in_flight >= self.inflight(max, gain))
+        let (gain, max) = (u64::from(self.pacing_gain), self.bandwidth.max());
+        let in_flight = || self.in_flight_at_departure(d.prior_in_flight, ev.now, d.next_departure);
+        // The first condition is false for most flows, and the second one for most ACKs.
+        if gain < UNIT {
+            long || in_flight() <= self.inflight(max, UNIT)
         } else {
-            long || in_flight <= self.inflight(max, UNIT)
+            long && (gain == UNIT || ev.lost > 0 || in_flight() >= self.inflight(max, gain))
         }
     }
 

@@ -17,7 +17,8 @@ use crate::units::{Span, Time};
 const UNKNOWN: u32 = u32::MAX;
 
 /// The minimum round trip and its probe.
-#[derive(Clone, Debug)]
+#[derive(Copy, Clone, Debug)]
+#[repr(packed(2))]
 pub(super) struct MinRtt {
     /// In µs; [`UNKNOWN`] before the first measurement.
     us: u32,
@@ -94,7 +95,7 @@ impl Bbr {
                 self.min_rtt.done = tick.wrapping_add(self.set.probe_rtt_ticks);
                 self.min_rtt.known = true;
                 self.min_rtt.round_done = false;
-                self.bandwidth.rounds.ends = d.totals.delivered;
+                self.bandwidth.rounds.end_after(d.totals.delivered);
             }
         }
         if d.sample.is_some_and(|s| s.delivered > 0) || !self.set.rules.idle_until_delivery {

@@ -8,12 +8,13 @@ use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Mode, UNIT, Window};
 
 /// Detects that a rate no longer grows.
-#[derive(Clone, Debug, Default)]
+#[derive(Copy, Clone, Debug, Default)]
+#[repr(packed(2))]
 pub(in crate::cc) struct Plateau {
     /// The rate after its last sufficient growth.
     pub bw: Bw,
     /// Round trips since this growth.
-    pub rounds: u32,
+    pub rounds: u16,
 }
 
 impl Plateau {

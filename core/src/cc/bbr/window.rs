@@ -16,7 +16,8 @@ use super::{Ack, Bbr, Delivery, INITIAL_WINDOW, Mode, UNIT, Window};
 use crate::transport::State;
 
 /// The state before recovery.
-#[derive(Clone, Debug, Default)]
+#[derive(Copy, Clone, Debug, Default)]
+#[repr(packed(2))]
 pub(super) struct Recovery {
     /// The window before recovery or before ProbeRTT, in packets.
     pub prior_cwnd: u32,
@@ -98,15 +99,14 @@ impl Bbr {
     /// Applies losses and recovery to the window. `Ok` contains the final window, `Err` a window
     /// that may still grow.
     fn recover(&mut self, w: &Window, ev: &Ack, d: &Delivery) -> Result<u32, u32> {
-        let mut cwnd = w.cwnd;
-        if ev.lost > 0 {
-            cwnd = cwnd.saturating_sub(ev.lost).max(1);
-        }
+        // A loss leaves at least one packet. There is no branch, because losses are unpredictable.
+        let least = u32::from(ev.lost > 0);
+        let mut cwnd = w.cwnd.saturating_sub(ev.lost).max(least);
         let (before, now) = (self.recovery.prior_state, ev.state);
         let held = ev.in_flight + ev.delivered;
         if now == State::Recovery && before != State::Recovery {
             self.recovery.conserves = true;
-            self.bandwidth.rounds.ends = d.totals.delivered;
+            self.bandwidth.rounds.end_after(d.totals.delivered);
             cwnd = held;
         } else if repairs(before) && !repairs(now) {
             cwnd = cwnd.max(self.recovery.prior_cwnd);

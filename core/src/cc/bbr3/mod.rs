@@ -191,7 +191,7 @@ impl Bbr3 {
 
 impl CongestionControl for Bbr3 {
     fn on_start(&mut self, w: &mut Window, ev: &Start) {
-        self.rounds.ends = ev.totals.delivered;
+        self.rounds.end_after(ev.totals.delivered);
         self.min_rtt.start(ev.min_rtt, ev.now);
         self.epoch.restart(ev.now);
         self.paced.by_handshake(w, ev.srtt, self.set.startup_gain);

@@ -53,7 +53,7 @@ impl Bbr3 {
             .below(self.set.probe_wait_random.as_ns().saturating_add(1));
         self.cycle.wait = self.set.probe_wait + Span::ns(random_ns);
         self.cycle.since = now;
-        self.rounds.ends = delivered;
+        self.rounds.end_after(delivered);
         self.mode = Mode::Down;
     }
     pub(super) fn cruise(&mut self) {
@@ -62,13 +62,13 @@ impl Bbr3 {
     pub(super) fn refill(&mut self, delivered: u64) {
         self.short = Short::NONE;
         self.long.refill();
-        self.rounds.ends = delivered;
+        self.rounds.end_after(delivered);
         self.mode = Mode::Refill;
     }
     fn go_up(&mut self, w: &Window, now: Time, delivered: u64, bw: Bw) {
         self.long.phase = AckPhase::Starting;
         self.long.sampling = true;
-        self.rounds.ends = delivered;
+        self.rounds.end_after(delivered);
         self.startup.ask_anew(bw);
         self.cycle.up_since = now;
         self.mode = Mode::Up;

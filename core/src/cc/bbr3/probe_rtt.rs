@@ -62,7 +62,7 @@ impl Bbr3 {
             self.mode = Mode::ProbeRtt;
             self.min_rtt.done = None;
             self.long.phase = AckPhase::Stopping;
-            self.rounds.ends = d.totals.delivered;
+            self.rounds.end_after(d.totals.delivered);
         }
         if self.mode == Mode::ProbeRtt {
             w.app_limited = true;
@@ -74,7 +74,7 @@ impl Bbr3 {
             } else if u64::from(ev.in_flight) <= self.probe_rtt_window() {
                 self.min_rtt.done = Some(now + self.set.probe_rtt_time);
                 self.min_rtt.round_done = false;
-                self.rounds.ends = d.totals.delivered;
+                self.rounds.end_after(d.totals.delivered);
             }
         }
         self.idle_restart &= ev.delivered == 0;
