@@ -90,8 +90,8 @@ impl<const MAX: bool, V: Stored, T: Stored> Windowed<MAX, V, T> {
             self.change(v, now, window);
         }
     }
-    /// Returns whether a value that is worse than all candidates changes them, because the first
-    /// candidate has this age, which is more than a quarter of the window.
+    /// Returns whether the candidates change although a value is worse than all of them. `age` is
+    /// that of the first candidate, and exceeds a quarter of the window.
     #[inline(always)]
     fn ages(&self, age: u64, window: u64) -> bool {
         age > window
