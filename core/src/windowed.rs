@@ -36,7 +36,7 @@ pub struct Windowed<const MAX: bool, V: Stored, T: Stored>([Candidate<V, T>; 3])
 
 /// A value and its time. The record has no padding, because there is one for each flow.
 #[derive(Copy, Clone, Debug)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 struct Candidate<V, T> {
     value: V,
     /// Without a value, the time is the greatest, and every value is better.

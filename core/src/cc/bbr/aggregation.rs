@@ -20,7 +20,7 @@ const MOST_US: u64 = 100_000;
 /// Packets acknowledged since the start of the epoch, for a comparison with the number that `bw`
 /// predicts.
 #[derive(Copy, Clone, Debug, Default)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 pub(in crate::cc) struct Epoch {
     since_us: u64,
     acked: u32,

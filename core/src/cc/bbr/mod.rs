@@ -167,7 +167,7 @@ enum Mode {
 
 /// The parameters in Linux's units.
 #[derive(Copy, Clone, Debug)]
-#[repr(packed(2))]
+#[repr(Rust, packed(2))]
 struct Settings {
     ticks: Jiffies,
     startup_gain: u16,

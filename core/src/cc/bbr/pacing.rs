@@ -20,7 +20,7 @@ const MOST_BURST: u64 = 0x7f;
 
 /// The pacing rate, and the factors that convert a bandwidth into it.
 #[derive(Copy, Clone, Debug)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 pub(in crate::cc) struct Paced {
     /// Bytes per second.
     rate: u64,

@@ -16,7 +16,7 @@ const PHASES: u8 = 8;
 
 /// The present phase of the cycle.
 #[derive(Copy, Clone, Debug, Default)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 pub(super) struct Cycle {
     since_us: u64,
     /// The pacing gain of the phase, in 1/256.

@@ -18,7 +18,7 @@ const UNKNOWN: u32 = u32::MAX;
 
 /// The minimum round trip and its probe.
 #[derive(Copy, Clone, Debug)]
-#[repr(packed(2))]
+#[repr(Rust, packed(2))]
 pub(super) struct MinRtt {
     /// In µs; [`UNKNOWN`] before the first measurement.
     us: u32,

@@ -9,7 +9,7 @@ use super::{Ack, Bbr, Delivery, Mode, UNIT, Window};
 
 /// Detects that a rate no longer grows.
 #[derive(Copy, Clone, Debug, Default)]
-#[repr(packed(2))]
+#[repr(Rust, packed(2))]
 pub(in crate::cc) struct Plateau {
     /// The rate after its last sufficient growth.
     pub bw: Bw,

@@ -17,7 +17,7 @@ use crate::transport::State;
 
 /// The state before recovery.
 #[derive(Copy, Clone, Debug, Default)]
-#[repr(packed(2))]
+#[repr(Rust, packed(2))]
 pub(super) struct Recovery {
     /// The window before recovery or before ProbeRTT, in packets.
     pub prior_cwnd: u32,
