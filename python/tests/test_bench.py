@@ -17,6 +17,7 @@ WRONG = {
     "bulk.py": "--rounds",
     "latency.py": "--count",
     "congestion_controls.py": "--seconds",
+    "growth.py": "--repeat",
     "live.py": "--seconds",
     "peers/run.py": "--repeat",
     "scale.py": "--repeat",
