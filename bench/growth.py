@@ -17,6 +17,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 
 from common import built, positive, run
 
@@ -58,9 +59,11 @@ def count(scale: str, setup: tuple[str, ...]) -> dict[str, float]:
         check=True,
     )
     segments = sent(json.loads(done.stdout.splitlines()[-1]))
-    events = re.search(r"Events +: (.*)", done.stderr)[1].split()
-    values = map(int, re.search(r"Collected : (.*)", done.stderr)[1].split())
-    collected = dict(zip(events, values, strict=True))
+    events = re.search(r"Events +: (.*)", done.stderr)
+    values = re.search(r"Collected : (.*)", done.stderr)
+    if not events or not values:
+        sys.exit(f"the output of valgrind contains no counts:\n{done.stderr}")
+    collected = dict(zip(events[1].split(), map(int, values[1].split()), strict=True))
     return {
         name: sum(collected[event] for event in of_name) / segments
         for name, of_name in COUNTS.items()

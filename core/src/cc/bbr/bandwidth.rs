@@ -116,6 +116,22 @@ impl Bbr {
 mod tests {
     use super::*;
 
+    /// A round trip that begins below 2³² deliveries ends above.
+    #[test]
+    fn round_trips_end_correctly_after_2_to_32_deliveries() {
+        let limit = 1 << 32;
+        let mut rounds = Rounds::default();
+        rounds.end_after(limit - 10);
+        let mut starts = |prior: u64, delivered: u64| {
+            rounds.take(prior, delivered);
+            rounds.start
+        };
+        assert!(!starts(limit - 11, limit - 1));
+        assert!(starts(limit - 10, limit + 5));
+        assert!(!starts(limit - 1, limit + 6) && !starts(limit + 4, limit + 7));
+        assert!(starts(limit + 5, limit + 20));
+    }
+
     #[test]
     fn the_filter_holds_rates_above_256_packets_per_microsecond() {
         let mut bandwidth = Bandwidth::default();

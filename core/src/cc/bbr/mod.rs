@@ -235,7 +235,7 @@ impl Settings {
     }
 }
 
-/// BBR's state. Its parts are packed, so that a flow has no padding.
+/// BBR's state. Most of its parts are packed, so that it has little padding.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     set: Settings,

@@ -1,6 +1,6 @@
 //! The path of expected segments, like Linux's header prediction. Such a segment is full and the
-//! next one, while no hole is open and ECN is not used. It needs few of the steps of any segment.
-//! The result is that of [`Receiver::on_any_segment`], to which all other segments go.
+//! next one, while no hole is open and ECN is not used. The path omits the steps for holes, ECN and
+//! unread data. The result is that of [`Receiver::on_any_segment`], to which all other segments go.
 
 use super::{Phase, Receiver, Unread, window};
 use crate::tcp::wire::{AckSegment, Segment};
@@ -8,7 +8,8 @@ use crate::units::Time;
 
 impl Receiver {
     /// Returns whether [`on_expected_segment`](Self::on_expected_segment) may handle a segment. The
-    /// segment is the next one and full, and the application has read all earlier data.
+    /// segment is the next one, full and not older than the last one. The application has read all
+    /// earlier data, no hole is open, and the connection is established without ECN.
     #[inline(always)]
     pub(super) fn expects(&self, now: Time, seg: &Segment) -> bool {
         let has_read = match &self.unread {

@@ -199,6 +199,7 @@ impl Window {
     pub fn grow(&mut self, len: u32, queued: u64, merges: bool) -> bool {
         len >= GROW_LEAST && queued < self.full_from && self.grow_below(len, queued, merges)
     }
+    /// As [`grow`](Self::grow), if the queued memory is below the limit of the last call.
     #[inline(never)]
     fn grow_below(&mut self, len: u32, queued: u64, merges: bool) -> bool {
         let free = self.share_of(self.buffer.saturating_sub(queued));
@@ -346,7 +347,7 @@ impl Window {
     }
     /// Returns whether a read at `now` ends a round.
     #[inline(always)]
-    pub fn ends_round(&self, now: Time) -> bool {
+    fn ends_round(&self, now: Time) -> bool {
         // In whole microseconds, without a division.
         let end_us = self.round_us + (self.rtt8_us >> 3);
         self.rtt8_us > 0 && now.as_ns() >= end_us * 1000
