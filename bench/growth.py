@@ -2,10 +2,11 @@
 
     python bench/growth.py [--repeat N] [--json]
 
-The first set-up is one flow with a large window. In the others, each flow has 1 Mbit/s, so that
-windows, losses and bursts are about the same, and only the number of flows differs. The difference
-between the first two rows is therefore the cost of small windows with losses. The difference to the
-rows with more flows is mostly the cost of memory: their state exceeds the caches.
+The first set-up is one flow with a large window; two others are 100 flows of CUBIC and of BBR over
+the same path. In the last three, each flow has 1 Mbit/s, so that windows, losses and bursts are
+about the same, and only the number of flows differs. The difference between the first of them and
+one flow is therefore the cost of small windows with losses. The difference to the rows with more
+flows is mostly the cost of memory: their state exceeds the caches.
 
 The CPU time is that of the whole process, the minimum of several alternating runs. The counts are
 those of callgrind, with a simple branch predictor and with caches of the sizes in `CACHES`. They do
@@ -22,12 +23,16 @@ import sys
 from common import built, positive, run
 
 SETUPS = (
-    ("1", "100Mbit", "40ms", "100s", "20s"),
-    ("100", "100Mbit", "50ms", "60s", "12s"),
-    ("1000", "1Gbit", "50ms", "10s", "4s"),
-    ("10000", "10Gbit", "50ms", "10s", "3s"),
+    ("cubic", "1", "100Mbit", "40ms", "100s", "20s"),
+    ("cubic", "100", "1Gbit", "20ms", "10s", "2s"),
+    ("bbr", "100", "1Gbit", "20ms", "10s", "2s"),
+    ("cubic", "100", "100Mbit", "50ms", "60s", "12s"),
+    ("cubic", "1000", "1Gbit", "50ms", "10s", "4s"),
+    ("cubic", "10000", "10Gbit", "50ms", "10s", "3s"),
 )
-"""Number of CUBIC flows, rate, RTT, and virtual time of the timed and of the counted run."""
+"""Congestion control, number of flows, rate, RTT, and virtual time of the timed and of the counted
+run.
+"""
 CACHES = ("--I1=32768,8,64", "--D1=49152,12,64", "--LL=1310720,20,64")
 """Sizes in bytes, associativity and line size of the caches of a core (first level, second)."""
 COUNTS = {
@@ -47,12 +52,12 @@ def sent(done: dict[str, float]) -> float:
 
 def count(scale: str, setup: tuple[str, ...]) -> dict[str, float]:
     """The counts per segment sent, of a whole process."""
-    flows, rate, rtt, _, duration = setup
+    *load, _, duration = setup
     done = subprocess.run(
         [
             *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
             *("--branch-sim=yes", "--cache-sim=yes", *CACHES),
-            *(scale, "cubic", flows, rate, rtt, duration),
+            *(scale, *load, duration),
         ],
         capture_output=True,
         text=True,
@@ -83,14 +88,15 @@ def main() -> None:
     if not shutil.which("valgrind"):
         parser.error("valgrind is not installed, and the counts need it")
     scale = built("narrows-bench", "bin", "scale")
-    rounds = [[run([scale, "cubic", *setup[:4]]) for setup in SETUPS] for _ in range(args.repeat)]
+    rounds = [[run([scale, *setup[:5]]) for setup in SETUPS] for _ in range(args.repeat)]
     rows = []
     for setup, runs in zip(SETUPS, zip(*rounds, strict=True), strict=True):
         rows.append(
             {
-                "flows": int(setup[0]),
-                "rate": setup[1],
-                "rtt": setup[2],
+                "cc": setup[0],
+                "flows": int(setup[1]),
+                "rate": setup[2],
+                "rtt": setup[3],
                 "ns": min(done["cpu_s"] / sent(done) for done in runs) * 1e9,
                 "retransmitted": runs[0]["retransmits"] / sent(runs[0]),
                 **count(scale, setup),

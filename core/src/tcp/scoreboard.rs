@@ -12,6 +12,7 @@
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
+mod ring;
 mod sack;
 mod segment;
 
@@ -63,6 +64,7 @@ struct Place(Seg);
 /// The scoreboard of one connection.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
+    /// The places of segments, of which those up to `mask` are in use.
     ring: Box<[Place]>,
     head: u64,
     tail: u64,
@@ -84,7 +86,9 @@ pub struct Scoreboard {
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
-    buffers: u64,
+    /// Number of places in use, a power of two, minus one; 0 without a place.
+    mask: u32,
+    buffers: u32,
     lost_total: u64,
     /// The byte after the highest one ever SACKed above `una`.
     fack: u64,
@@ -117,6 +121,7 @@ impl Default for Scoreboard {
             sacked_out: 0,
             lost_out: 0,
             retrans_out: 0,
+            mask: 0,
             buffers: 0,
             lost_total: 0,
             fack: 0,
@@ -181,21 +186,20 @@ impl Scoreboard {
     /// Super-packets of the data in flight. Super-packets are split where only a part was SACKed or
     /// retransmitted, and merged where neighbours were SACKed.
     pub fn buffers(&self) -> u64 {
-        self.buffers
+        self.buffers.into()
     }
     #[inline]
     fn at(&self, i: u64) -> &Seg {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
-        let mask = self.ring.len() - 1;
-        &self.ring[i as usize & mask].0
+        &self.ring[self.place(i)].0
     }
     #[inline]
     fn at_mut(&mut self, i: u64) -> &mut Seg {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
-        let mask = self.ring.len() - 1;
-        &mut self.ring[i as usize & mask].0
+        let place = self.place(i);
+        &mut self.ring[place].0
     }
     /// The oldest segment by sequence.
     pub fn first(&self) -> Option<&Seg> {
@@ -205,16 +209,15 @@ impl Scoreboard {
     /// The record from which the search for the next retransmission begins follows.
     #[inline]
     pub(crate) fn prefetch(&self, load: &mut impl FnMut(*const u8, usize)) {
-        let mask = self.ring.len().wrapping_sub(1);
         let (head, tail) = (self.head, self.tail);
         let numbers = [head, head + 1, tail.wrapping_sub(1), tail, tail + 1];
         for number in numbers {
-            if let Some(segment) = self.ring.get(number as usize & mask) {
+            if let Some(segment) = self.ring.get(self.place(number)) {
                 record(segment, load);
             }
         }
         if self.lost_from < self.lost_to {
-            if let Some(segment) = self.ring.get(self.lost_from as usize & mask) {
+            if let Some(segment) = self.ring.get(self.place(self.lost_from)) {
                 record(segment, load);
             }
         }
@@ -222,8 +225,7 @@ impl Scoreboard {
     /// Passes the likely record of the segment with byte `seq` to `load`.
     #[inline]
     pub(crate) fn prefetch_segment(&self, seq: u64, load: &mut impl FnMut(*const u8, usize)) {
-        let mask = self.ring.len().wrapping_sub(1);
-        if let Some(segment) = self.ring.get(self.guess(seq) as usize & mask) {
+        if let Some(segment) = self.ring.get(self.place(self.guess(seq))) {
             record(segment, load);
         }
     }
@@ -250,14 +252,13 @@ impl Scoreboard {
         let full = u64::from(self.options.payload());
         let (first, newest) = (self.tail, self.newest);
         let segments = self.options.full_segments(bytes + full - 1);
-        while (self.tail - self.head + segments) as usize > self.ring.len() {
+        while (self.tail - self.head + segments) as usize > self.places() {
             self.grow();
         }
         // Local variables, because the compiler cannot exclude that a record contains the fields.
         let (mut i, mut seq, mut older) = (self.tail, self.nxt, self.newest);
         let end = self.nxt + bytes;
-        let ring = &mut self.ring[..];
-        let mask = ring.len() - 1;
+        let (ring, mask) = (&mut self.ring[..], self.mask as usize);
         while seq < end {
             let len = full.min(end - seq);
             let last = seq + len == end;
@@ -275,7 +276,7 @@ impl Scoreboard {
             i += 1;
         }
         (self.tail, self.nxt, self.newest) = (i, end, older);
-        self.buffers += u64::from(flags & GLUED == 0);
+        self.buffers += u32::from(flags & GLUED == 0);
         self.link_from(newest, first);
     }
     /// Records a retransmission. `counted`: the retransmission counts as in flight (a tail loss
@@ -290,16 +291,6 @@ impl Scoreboard {
         self.retrans_out += u32::from(newly);
         self.link_newest(i);
     }
-    #[cold]
-    fn grow(&mut self) {
-        let size = (self.ring.len() * 2).max(16);
-        let mut ring = alloc::vec![Place::default(); size];
-        for i in self.head..self.tail {
-            ring[i as usize & (size - 1)].0 = *self.at(i);
-        }
-        self.ring = ring.into_boxed_slice();
-    }
-
     fn link_newest(&mut self, i: u64) {
         let newest = self.newest;
         let seg = self.at_mut(i);
@@ -404,7 +395,7 @@ impl Scoreboard {
             self.lost_out -= u32::from(seg.is(LOST));
             self.retrans_out -= u32::from(seg.is(RETRANS));
         }
-        self.buffers -= u64::from(!seg.is(GLUED));
+        self.buffers -= u32::from(!seg.is(GLUED));
         Some(seg)
     }
 
@@ -422,7 +413,7 @@ impl Scoreboard {
             }
             (flags, una) = (flags | seg.flags, seg.end());
             retransmitted += u32::from(seg.is(RETRANS));
-            buffers += u64::from(!seg.is(GLUED));
+            buffers += u32::from(!seg.is(GLUED));
             i += 1;
         }
         self.sacked_out -= (i - self.head) as u32;
@@ -454,21 +445,21 @@ impl Scoreboard {
     /// The end of the run of [`pop_untouched`](Self::pop_untouched), and the number of
     /// super-packets that end in it.
     #[inline(always)]
-    fn untouched(&self, ack: u64) -> (u64, u64) {
+    fn untouched(&self, ack: u64) -> (u64, u32) {
         let (mut end, mut buffers) = (self.head, 0);
         while end < self.tail {
             let seg = self.at(end);
             if seg.flags & (TOUCHED | LINKED) != LINKED || seg.end() > ack {
                 break;
             }
-            buffers += u64::from(!seg.is(GLUED));
+            buffers += u32::from(!seg.is(GLUED));
             end += 1;
         }
         (end, buffers)
     }
     /// Removes the segments before `end`, with the ends of this many super-packets.
     #[inline(always)]
-    fn pop_run(&mut self, end: u64, buffers: u64) -> Option<Untouched<'_>> {
+    fn pop_run(&mut self, end: u64, buffers: u32) -> Option<Untouched<'_>> {
         if end == self.head {
             return None;
         }
@@ -545,7 +536,7 @@ impl Scoreboard {
         let seg = self.at_mut(i);
         let was = seg.is(GLUED);
         seg.flags = seg.flags & !GLUED | if glued { GLUED } else { 0 };
-        self.buffers = self.buffers + u64::from(was) - u64::from(glued);
+        self.buffers = self.buffers + u32::from(was) - u32::from(glued);
     }
     /// Splits the super-packet of segment `i` before this segment.
     pub fn cut_before(&mut self, i: u64) {

@@ -59,8 +59,7 @@ impl Scoreboard {
     #[inline(always)]
     pub fn sack_all_untouched(&mut self, from: u64, end: u64, most: u64) -> Option<Untouched<'_>> {
         let (head, tail) = (self.head, self.tail);
-        let ring = &mut self.ring[..];
-        let mask = ring.len().wrapping_sub(1);
+        let (ring, mask) = (&mut self.ring[..], self.mask as usize);
         let mut next = from;
         let (last_end, newer) = loop {
             if next >= tail {
@@ -91,7 +90,7 @@ impl Scoreboard {
             let seg = &mut ring[i as usize & mask].0;
             i += 1;
             let glued = i < next || last_glued;
-            buffers = buffers + u64::from(seg.is(GLUED)) - u64::from(glued);
+            buffers = buffers + u32::from(seg.is(GLUED)) - u32::from(glued);
             seg.flags = seg.flags & !(LINKED | GLUED) | SACKED | if glued { GLUED } else { 0 };
             seg.skip = i;
         }

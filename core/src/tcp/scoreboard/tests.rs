@@ -318,3 +318,32 @@ fn the_first_waiting_segment_is_retransmitted_next() {
     }
     assert!(again > 1000, "{again}");
 }
+
+/// The number of places in use changes at random on one of two boards. Both stay equal.
+#[test]
+fn the_number_of_places_changes_nothing() {
+    let mut rng = crate::rng::Rng::named(1, "places");
+    let (mut fewer, mut more) = (0, 0);
+    for _ in 0..300 {
+        let mut board = random_board(&mut rng, 200);
+        let mut other = board.clone();
+        for _ in 0..60 {
+            let places = board.places();
+            board.fit(rng.below(100));
+            fewer += u32::from(board.places() < places);
+            let places = board.places();
+            assert!(places.is_power_of_two() && places <= board.ring.len());
+            let segments = rng.below(20);
+            let i = board.head + rng.below(board.packets_out().into());
+            for board in [&mut board, &mut other] {
+                board.push(segments * MSS, &Seg::sent(9, &Snapshot::default()), 0);
+                board.mark_lost(i);
+                let ack = board.seg(i).end();
+                while board.packets_out() > 1 && board.pop_acked(ack).is_some() {}
+            }
+            more += u32::from(board.places() > places);
+            assert_eq!(state(&board), state(&other));
+        }
+    }
+    assert!(fewer > 1000 && more > 1000, "{fewer}, {more}");
+}

@@ -159,6 +159,8 @@ impl Sender {
             return false;
         }
         self.set_state(now, State::Open);
+        // The window will soon be half as large again at most, until the next loss.
+        self.board.fit(u64::from(self.w.cwnd) * 3 / 2);
         true
     }
 
