@@ -3,10 +3,10 @@
     python bench/growth.py [--repeat N] [--json]
 
 The first set-up is one flow with a large window; two others are 100 flows of CUBIC and of BBR over
-the same path. In the last three, each flow has 1 Mbit/s, so that windows, losses and bursts are
-about the same, and only the number of flows differs. The difference between the first of them and
-one flow is therefore the cost of small windows with losses. The difference to the rows with more
-flows is mostly the cost of memory: their state exceeds the caches.
+the same path. In the last three, each flow has 1 Mbit/s. Windows, losses and bursts are then about
+the same, and only the number of flows differs. The difference between the first of them and one
+flow is therefore the cost of small windows with losses. The difference to the rows with more flows
+is mostly the cost of memory: their state exceeds the caches.
 
 The CPU time is that of the whole process, the minimum of several alternating runs. The counts are
 those of callgrind, with a simple branch predictor and with caches of the sizes in `CACHES`. They do
