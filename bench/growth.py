@@ -3,7 +3,7 @@
     python bench/growth.py [--repeat N] [--json]
 
 The first set-up is one flow with a large window; two others are 100 flows of CUBIC and of BBR over
-the same path. In the last three, each flow has 1 Mbit/s. Windows, losses and bursts are then about
+1 Gbit/s. In the last three, each flow has 1 Mbit/s. Windows, losses and bursts are then about
 the same, and only the number of flows differs. The difference between the first of them and one
 flow is therefore the cost of small windows with losses. The difference to the rows with more flows
 is mostly the cost of memory: their state exceeds the caches.

@@ -159,7 +159,7 @@ impl Sender {
             return false;
         }
         self.set_state(now, State::Open);
-        // The window will soon be half as large again at most, until the next loss.
+        // Until the next loss, most windows grow by half at most. A larger one takes more places.
         self.board.fit(u64::from(self.w.cwnd) * 3 / 2);
         true
     }
