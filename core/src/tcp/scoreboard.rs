@@ -486,11 +486,12 @@ impl Scoreboard {
 
     /// The number of the segment with byte `seq` if all segments are full. None is longer, so the
     /// number is never too high.
+    #[inline]
     fn guess(&self, seq: u64) -> u64 {
         self.head + self.options.full_segments(seq.saturating_sub(self.una))
     }
     /// The number of the segment in flight that starts at `seq`.
-    #[inline]
+    #[inline(always)]
     pub fn starting_at(&self, seq: u64) -> Option<u64> {
         if seq < self.una || seq >= self.nxt {
             return None;
@@ -503,6 +504,7 @@ impl Scoreboard {
         (number < self.tail && self.at(number).seq == seq).then_some(number)
     }
     /// The number of the first segment that starts at or after `seq`.
+    #[inline]
     pub fn number_of(&self, seq: u64) -> u64 {
         if seq <= self.una {
             return self.head;

@@ -48,12 +48,14 @@ impl Jiffies {
             _ => self.divide_us(us),
         }
     }
-    // Functions of their own, because the compiler would merge both divisions into one.
+    // Functions that are never inlined, because the compiler would merge both divisions into one.
     #[cold]
+    #[inline(never)]
     fn divide(self, now: Time) -> u64 {
         now.as_ns() / u64::from(self.ns)
     }
     #[cold]
+    #[inline(never)]
     fn divide_us(self, us: u64) -> u64 {
         us.div_ceil(self.us())
     }

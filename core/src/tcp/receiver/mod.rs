@@ -524,7 +524,7 @@ impl Receiver {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn on_out_of_order(
         &mut self,
         now: Time,
@@ -537,18 +537,7 @@ impl Receiver {
         }
         self.acks.schedule();
         let waiting = self.holes.truesize;
-        let duplicate = self.holes.arrive(range);
-        if duplicate {
-            self.dsack = range;
-        }
-        let place = self.holes.place_of_block(range);
-        if self.holes.is_unexpected(place) && self.acks.compressed > 0 {
-            // A pending compressed ACK leaves before the blocks that it would report are evicted.
-            // It replaces this segment's ACK.
-            self.window.queued = self.holes.truesize;
-            self.send_ack(wire);
-        }
-        self.holes.report(place, range);
+        let duplicate = !self.holes.extend(range) && self.arrive(range, wire);
         // A separate packet is charged to the buffer after the window was opened for it, a merged
         // one before. The first duplicate of an episode may therefore open a window that in-order
         // data no longer can.
@@ -564,6 +553,25 @@ impl Receiver {
         }
         let many = self.nxt - self.acks.acked > u64::from(self.window.segment());
         self.check_ack(now, self.ticks.at(now), many, wire);
+    }
+
+    /// Adds `range` beyond a hole to the data and to the SACK blocks; returns whether all of it is
+    /// a duplicate.
+    #[inline(never)]
+    fn arrive(&mut self, range: Range, wire: &mut impl FnMut(AckSegment)) -> bool {
+        let duplicate = self.holes.arrive(range);
+        if duplicate {
+            self.dsack = range;
+        }
+        let place = self.holes.place_of_block(range);
+        if self.holes.is_unexpected(place) && self.acks.compressed > 0 {
+            // A pending compressed ACK leaves before the blocks that it would report are evicted.
+            // It replaces this segment's ACK.
+            self.window.queued = self.holes.truesize;
+            self.send_ack(wire);
+        }
+        self.holes.report(place, range);
+        duplicate
     }
 
     /// Sends the pending ACK, or sets its timer. `tick`: the tick of `now`. `many`: more data than
@@ -586,6 +594,7 @@ impl Receiver {
 
     /// The lesser of two round trips, µs: the one measured for the window, and that of the
     /// handshake if this end measured it.
+    #[inline]
     fn least_rtt_us(&self) -> u64 {
         let rtt_us = self.window.rtt_us();
         if self.rtt_us > 0 {

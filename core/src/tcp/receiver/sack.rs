@@ -120,6 +120,24 @@ impl Holes {
         self.truesize += super::window::truesize_of(whole, self.mss);
         false
     }
+    /// Adds `range` to the last range and to the newest block, if it begins where both end. Returns
+    /// whether it was added. The result is that of [`arrive`](Self::arrive) and of
+    /// [`report`](Self::report). Most data behind a hole arrives like this.
+    #[inline(always)]
+    pub fn extend(&mut self, range: Range) -> bool {
+        let Some(last) = self.arrived.back_mut() else {
+            return false;
+        };
+        let block = &mut self.blocks[0];
+        let follows = range.start == last.end && range.start == block.end && self.n_blocks > 0;
+        if !follows || range.end <= range.start {
+            return false;
+        }
+        let before = super::window::truesize_of(*last, self.mss);
+        (last.end, block.end) = (range.end, range.end);
+        self.truesize += super::window::truesize_of(*last, self.mss) - before;
+        true
+    }
     /// Everything below `nxt` has arrived: joins waiting ranges and returns the next expected byte.
     pub fn fill(&mut self, mut nxt: u64) -> u64 {
         let before = self.arrived.len();

@@ -127,12 +127,9 @@ impl Sender {
         let newest = Newest::of(last, run.last_number);
         self.rack
             .delivered(now.as_us(), last.sent_us, last.end(), last.flags, &self.rtt);
-        for (k, known) in self.sacked.iter_mut().enumerate() {
-            *known = if k < usize::from(ack.n_sacks) {
-                ack.sacks[k]
-            } else {
-                Range::default()
-            };
+        self.sacked = ack.sacks;
+        for unused in self.sacked.iter_mut().skip(ack.n_sacks.into()) {
+            *unused = Range::default();
         }
         if first_seq < fack {
             self.check_reordering(first_seq, fack.max(self.board.fack()));
@@ -181,12 +178,14 @@ impl Sender {
             return None;
         }
         let [known, rest @ ..] = &self.sacked;
-        if first.start == known.start && known.end > 0 {
+        let from = if first.start == known.start && known.end > 0 {
             let longer = first.end > known.end && others == &rest[..others.len()];
-            return longer.then(|| self.board.number_of(known.end));
-        }
-        let known = |block: &Range| block.start <= first.start && first.start < block.end;
-        let new = others == &self.sacked[..others.len()] && !self.sacked.iter().any(known);
-        new.then(|| self.board.number_of(first.start))
+            longer.then_some(known.end)
+        } else {
+            let known = |block: &Range| block.start <= first.start && first.start < block.end;
+            let new = others == &self.sacked[..others.len()] && !self.sacked.iter().any(known);
+            new.then_some(first.start)
+        };
+        from.map(|seq| self.board.number_of(seq))
     }
 }

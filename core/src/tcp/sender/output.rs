@@ -90,6 +90,7 @@ impl Sender {
     }
 
     /// Payload of a full segment.
+    #[inline]
     pub(super) fn full(&self) -> u64 {
         u64::from(self.board.options.payload())
     }
