@@ -244,6 +244,46 @@ mod tests {
         assert!(h.arrive(r(20, 35)) && !h.arrive(r(20, 36)));
     }
 
+    /// Data at random, most of which follows the last range or the newest block: `extend` changes
+    /// nothing, or has the results of `arrive` and `report`.
+    #[test]
+    fn extending_the_newest_block_has_the_results_of_any_arrival() {
+        let mut extended = 0;
+        for seed in 0..200 {
+            let mut rng = crate::rng::Rng::named(seed, "extend");
+            let mut holes = Holes::new(crate::tcp::MSS);
+            let mut nxt = 0;
+            for _ in 0..200 {
+                let end = holes.end().unwrap_or(nxt);
+                let start = match rng.below(8) {
+                    0 => end + 1000 * (1 + rng.below(3)),
+                    1 => nxt + 1000 * (1 + rng.below(30)),
+                    2 => holes.blocks[0].end,
+                    _ => end,
+                };
+                let range = r(start.max(nxt + 1000), start.max(nxt + 1000) + 1000);
+                let (mut one, mut other) = (holes.clone(), holes);
+                let place = other.place_of_block(range);
+                let unexpected = other.is_unexpected(place);
+                let duplicate = other.arrive(range);
+                other.report(place, range);
+                if one.extend(range) {
+                    assert!(!duplicate && !unexpected);
+                    extended += 1;
+                } else {
+                    one.arrive(range);
+                    one.report(place, range);
+                }
+                assert_eq!(alloc::format!("{one:?}"), alloc::format!("{other:?}"));
+                holes = one;
+                if rng.below(5) == 0 {
+                    nxt = holes.fill(nxt + 1000 * rng.below(5));
+                }
+            }
+        }
+        assert!(extended > 10_000, "{extended}");
+    }
+
     #[test]
     fn filling_joins_what_waited() {
         let mut h = Holes::new(crate::tcp::MSS);

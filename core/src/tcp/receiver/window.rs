@@ -62,6 +62,7 @@ pub(super) fn truesize(len: u32) -> u64 {
 }
 /// Kernel memory of a run of out-of-order data: neighbours are merged, [`MERGED`] segments to a
 /// packet of `mss` bytes each.
+#[inline(always)]
 pub(super) fn truesize_of(run: Range, mss: u32) -> u64 {
     let bytes = run.end - run.start;
     // The usual divisor is a constant, which needs no division.
@@ -73,6 +74,7 @@ pub(super) fn truesize_of(run: Range, mss: u32) -> u64 {
 }
 // A function of its own, because the compiler would merge both divisions into one.
 #[cold]
+#[inline(never)]
 fn packets_of(bytes: u64, mss: u32) -> u64 {
     bytes.div_ceil(MERGED * u64::from(mss))
 }

@@ -184,10 +184,8 @@ impl Sender {
         let mut peer_limits = false;
         let any = !self.send_buffer.is_empty();
         let mut in_flight = self.board.in_flight();
-        loop {
-            if self.send_buffer.is_empty() || !self.pacer.may_send(now) {
-                break;
-            }
+        // The caller has checked whether the first super-packet may leave now.
+        while !self.send_buffer.is_empty() && (sent == 0 || self.pacer.may_send(now)) {
             let mut quota = if in_flight < self.w.cwnd {
                 (self.w.cwnd / 2).max(1).min(self.w.cwnd - in_flight)
             } else {

@@ -5,9 +5,11 @@ use super::input::News;
 use super::output::{Hold, Push};
 use super::pacing::Pacer;
 use super::{Sender, State};
+use crate::cc::bbr::{self, Bbr};
 use crate::cc::reno::Reno;
-use crate::cc::{Ack, CongestionControl, Loss, Sample, Window};
+use crate::cc::{Ack, CongestionControl, Host, Loss, Sample, Window};
 use crate::kernel::{Kernel, LINUX_4_15, LINUX_6_12};
+use crate::param::Params;
 use crate::tcp::scoreboard::Seg;
 use crate::tcp::wire::{AckSegment, Range, Segment, SynAcks};
 use crate::tcp::{Config, MSS, Receiver};
@@ -96,8 +98,15 @@ fn an_expected_ack_has_the_results_of_any_ack() {
 /// the results are equal.
 #[test]
 fn a_further_sack_has_the_results_of_any_ack() {
+    assert!(further_sacks(|| Box::new(Reno)) > 400);
+    let bbr = || Bbr::new(&Params::defaults(bbr::PARAMS), &Host::default());
+    assert!(further_sacks(|| Box::new(bbr())) > 400);
+}
+
+/// As above, with this congestion control. Returns the number of further SACKs.
+fn further_sacks(cc: impl Fn() -> Box<dyn CongestionControl>) -> u32 {
     let mut rng = crate::rng::Rng::named(1, "further SACK");
-    let [mut one, mut other] = [(); 2].map(|()| sender(LINUX_6_12, 20));
+    let [mut one, mut other] = [(); 2].map(|()| connected(Config::default(), cc(), 20));
     let mut receiver = Receiver::new(&Config::default());
     let mut in_transit: VecDeque<Segment> = VecDeque::new();
     let (mut us, mut selective) = (40_000, 0);
@@ -150,7 +159,7 @@ fn a_further_sack_has_the_results_of_any_ack() {
             in_transit.extend(sent[0].iter().copied());
         }
     }
-    assert!(selective > 400, "{selective}");
+    selective
 }
 
 /// The whole state of a sender, for comparisons.
@@ -159,8 +168,10 @@ fn state(s: &Sender) -> String {
     let timer = s.timer.map(|kind| (kind, s.fires));
     let ends = (board, &s.w, timer, s.peer_window);
     let recovery = (s.state, s.undo, s.retrans_stamp, s.reordering, s.sacked);
-    let estimates = (&s.rtt, &s.rack, &s.delivered, &s.prr);
-    alloc::format!("{ends:?} {recovery:?} {estimates:?} {:?}", s.info())
+    let estimates = (&s.rtt, &s.rack, &s.delivered, &s.prr, &s.pacer);
+    let mut cc = Vec::new();
+    s.cc.describe(&mut |name, value| cc.push((name, value)));
+    alloc::format!("{ends:?} {recovery:?} {estimates:?} {cc:?} {:?}", s.info())
 }
 
 /// After the handshake, with an RTT of 2 ms: the next wake-up is that of the probe.
