@@ -193,7 +193,7 @@ PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 PARALLEL := $(if $(NARROWS_GOLDEN),,--numprocesses auto --dist worksteal)
 test: setup $(VENV)/.frames ## Run every exact test on all cores: Rust, Python, commands on pages; five minutes on two cores, without building
 	$(AS_MATURIN) cargo test --locked $(TESTED)
-	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
+	cd python && $(PYTEST) -m '(exact or docs) and not long' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
 # What a run of the Rust tests writes is part of the package.
 renew: setup ## Write all stored results and generated texts anew: golden tables, then all of renew-pages
@@ -205,8 +205,11 @@ renew-pages: setup ## Write stubs, digests, and tables and output in pages anew;
 
 # Tests of the system tier wait more than they compute.
 test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tests with namespaces, kernels and browsers, then those with the time of real packets one after another
-	cd python && $(PYTEST) -m system --numprocesses 4 --dist worksteal --junitxml $(TARGET)/tests/system.xml
-	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
+	cd python && $(PYTEST) -m 'system and not long' --numprocesses 4 --dist worksteal --junitxml $(TARGET)/tests/system.xml
+	cd python && $(PYTEST) -m 'physical and not long' --junitxml $(TARGET)/tests/physical.xml
+
+test-long: setup $(VENV)/.ray $(if $(CHROMIUM),$(VENV)/.browser) ## Run the long tests, which the other commands exclude; six minutes
+	cd python && $(PYTEST) -m long
 
 SHELL_SCRIPTS := .ci/empty-debian .ci/nightly .ci/run .ci/try-deb .ci/try-wheel fuzz/run.sh core/src/tune/collect.sh \
                  $(addprefix packaging/,mips/libc debian/build debian/postinst debian/postrm debian/prerm openwrt/files/narrows.init openwrt/files/narrows.defaults)

@@ -62,12 +62,6 @@ PATH = frozenset(
 """Keys of a row that are keys of its path."""
 
 
-def quick() -> list[str]:
-    """The names of the rows that `make test` runs."""
-    rows: list[str] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["quick"]["rows"]
-    return rows
-
-
 def scenario(name: str, row: JsonObject, here: agreement.Machine) -> agreement.Subject:
     """A row as a scenario.
 

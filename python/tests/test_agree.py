@@ -278,7 +278,6 @@ def test_every_row_of_the_table_is_a_scenario_and_every_control_is_one() -> None
         agreement.scenario(name, row, HERE)
         if "control" in row:
             agreement.scenario(name, row | row["control"], HERE)
-    assert set(agreement.quick()) <= set(rows)
     assert sum("control" in row for row in rows.values()) >= 4
 
 
@@ -299,7 +298,7 @@ def test_what_the_doctor_says_has_a_cure_for_all_that_is_not_good(cli: Cli) -> N
     assert doctor.lines(found)[-1].startswith("This machine supports ")
 
 
-@pytest.mark.parametrize("name", agreement.quick())
+@pytest.mark.parametrize("name", ["cubic-2bdp", pytest.param("bbr-2bdp", marks=pytest.mark.long)])
 def test_the_engines_agree_on_this_machine(name: str) -> None:
     """The physical tier; `make agree` runs all rows."""
     row = agreement.table()[name]

@@ -178,13 +178,20 @@ def digest(text: str) -> str:
 
 
 @needs_lab
-def test_every_shipped_scenario_has_the_same_digest_as_natively(
-    browser: Browser, address: str
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(SCENARIOS[::8], id="every eighth"),
+        pytest.param(SCENARIOS, id="all", marks=pytest.mark.long),
+    ],
+)
+def test_a_shipped_scenario_has_the_same_digest_as_natively(
+    browser: Browser, address: str, names: list[str]
 ) -> None:
     one = Lab(browser, address)
     one.open(SHORT)
     different = []
-    for name in SCENARIOS:
+    for name in names:
         file = ROOT / "scenarios" / name
         text = file.read_text()
         state = one.run(text)
@@ -471,12 +478,15 @@ def _random_setup(draw: random.Random) -> str:
 
 
 @needs_lab
-def test_random_set_ups_neither_trap_nor_need_more_memory(browser: Browser, address: str) -> None:
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.long)])
+def test_random_set_ups_neither_trap_nor_need_more_memory(
+    browser: Browser, address: str, count: int
+) -> None:
     draw = random.Random(36)
     one = Lab(browser, address)
     one.open(SHORT)
     heaps = []
-    for _ in range(200):
+    for _ in range(count):
         state = one.run(_random_setup(draw))
         if state["failed"]:
             assert "scenario.toml" in state["failed"]

@@ -186,6 +186,7 @@ def test_an_event_that_holds_the_interpreter_lock_ends_the_run(tmp_path: Path, c
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_such_an_event_ends_its_case_of_a_sweep_only(tmp_path: Path, cli: Cli) -> None:
     plugin(tmp_path, LOCKED)
     (tmp_path / "sweep.toml").write_text(

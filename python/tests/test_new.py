@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -51,8 +52,26 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both skeletons in Rust, built: a folder with `cc`, `queue` and their libraries."""
-    folder = tmp_path_factory.mktemp("rust")
+    """Both skeletons in Rust, built: a folder with `cc`, `queue` and their libraries. The processes
+    of one run of the tests build them once.
+    """
+    mine, run = tmp_path_factory.mktemp("rust"), tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        run = run.parent
+    shared = run / "built"
+    with (run / "built.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            build(mine)
+            shutil.rmtree(mine / "target")
+            mine.rename(shared)
+    # The tests write files, so each process has its own copy.
+    shutil.copytree(shared, mine, dirs_exist_ok=True)
+    return mine
+
+
+def build(folder: Path) -> None:
+    """Writes both skeletons into a folder, and builds them."""
     for kind in ("cc", "queue"):
         core = str(ROOT / "core")
         done = run(
@@ -74,7 +93,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(folder / "target/debug/libown_queue.so", folder / "queue.so")
     (folder / "cc.toml").write_text((folder / "cc/own_cc.toml").read_text())
     (folder / "queue.toml").write_text((folder / "queue/own_queue.toml").read_text())
-    return folder
 
 
 @needs_cargo

@@ -96,6 +96,7 @@ def executed(text: str, tmp_path: Path) -> dict[str, object]:
     return result
 
 
+@pytest.mark.long
 def test_a_cluster_that_loses_a_node_comes_to_the_same_bit_for_bit(tmp_path: Path) -> None:
     assert executed(PROGRAM, tmp_path) == {
         "equal": True,

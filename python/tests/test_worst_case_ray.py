@@ -49,6 +49,7 @@ cluster.shutdown()
 """
 
 
+@pytest.mark.long
 def test_a_cluster_that_loses_a_node_finds_the_same_scenario(tmp_path: Path) -> None:
     (tmp_path / "unfair.toml").write_text(UNFAIR, encoding="utf-8")
     quiet = os.environ | {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}

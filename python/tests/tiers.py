@@ -6,6 +6,9 @@ at a time, and then `physical`, one test after another. A test is physical if it
 the time of real packets. It belongs to the system tier if it needs a network namespace, signals, a
 user-mode kernel or a browser, but not their time: it waits more than it computes. Everything else
 is exact: it gives the same result on any busy machine, and beside any other exact test.
+
+A test that takes more than 20 seconds may also have the marker `long`. Both commands exclude it if
+a shorter test covers the same code; `make test-long`, which is part of `make nightly`, runs it.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ SYSTEM_TESTS = frozenset(
     {
         "test_files.py::test_iperf3_itself_is_read",
         "test_measure_live.py::test_an_outage_before_the_first_load_keeps_the_idle_results",
+        "test_measure_quic.py::test_a_server_without_a_handshake_gets_no_data",
     }
 )
 """These belong to the system tier."""
