@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -92,12 +93,18 @@ def test_a_logarithmic_range_in_a_grid() -> None:
     assert [grid[i]["path.rtt"] for i in range(3)] == ["1ms", "10ms", "100ms"]
 
 
+def test_an_array_is_a_list_of_values() -> None:
+    grid = Design("grid", {"flow.count": np.array([1, 2])})
+    assert [grid[i] for i in range(len(grid))] == [{"flow.count": 1}, {"flow.count": 2}]
+
+
 @pytest.mark.parametrize(
     ("kind", "axes", "cases", "said"),
     [
         ("cube", {"a": [1]}, None, "there is no design `cube`"),
         ("grid", {"a": []}, None, "`a` needs a list of values"),
         ("grid", {"a": "bbr"}, None, "`a` needs a list of values"),
+        ("grid", {"a": 5}, None, "`a` needs a list of values"),
         ("grid", {"a": {"from": 1, "to": 2}}, None, "needs steps"),
         ("random", {"a": {"from": 1, "to": 2, "steps": 3}}, 5, "only a grid has steps"),
         ("random", {"a": [1]}, None, "needs the number of its cases"),

@@ -13,7 +13,7 @@ import math
 import random
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -232,9 +232,12 @@ class Design:
     def _axis(self, key: str, values: Values) -> list[Any] | Range:
         steps(key)
         if not isinstance(values, Mapping):
-            if isinstance(values, str) or not values:
+            # An array of numpy has no truth value.
+            listed = isinstance(values, Iterable) and not isinstance(values, str)
+            several = list(values) if listed else []
+            if not several:
                 raise NarrowsError(f"`{key}` needs a list of values, or a range")
-            return list(values)
+            return several
         found = range_of(key, values)
         if self.kind != "grid":
             if found.steps is not None:
