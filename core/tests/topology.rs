@@ -26,11 +26,16 @@ struct Sent {
 struct Log {
     arrived: Vec<(Time, Port, Frame<Sent>)>,
     dropped: Vec<u64>,
+    /// The flow of the connection that now has the number of all earlier packets.
+    later: Option<u32>,
 }
 
 impl NetworkObserver<Frame<Sent>> for Log {
     fn owner(&self, packet: &Frame<Sent>) -> u32 {
-        packet.content.owner
+        self.later.unwrap_or(packet.content.owner)
+    }
+    fn is_late(&self, _packet: &Frame<Sent>) -> bool {
+        self.later.is_some()
     }
     fn arrived(&mut self, now: Time, port: Port, packet: Frame<Sent>) {
         self.arrived.push((now, port, packet));
@@ -142,6 +147,31 @@ fn network(
     let queues = (0..rates.len()).map(queue).collect();
     let routes = routes.iter().cloned().map(Arc::new);
     Topology::new(&spec, queues, routes, 1, Time::ZERO)
+}
+
+/// A packet of a closed connection, whose number a flow with another route has got, is dropped and
+/// counted behind the link that this route does not contain.
+#[test]
+fn late_packets_are_dropped_where_their_route_ends() {
+    let route = |forward: &[u8]| Route {
+        forward: forward.to_vec(),
+        back: vec![5],
+        changes: Vec::new(),
+    };
+    let routes = [route(&[0, 1]), route(&[2])];
+    let mut network = network(&[1; LINKS], 10, &routes, false, &[const { None }; LINKS]);
+    let mut log = Log::default();
+    for number in 0..2 {
+        let sent = Sent { number, owner: 0 };
+        network.push(Time::ZERO, NEAR, Frame::new(1000, sent), &mut log);
+    }
+    log.later = Some(1);
+    while let Some(at) = network.next_wakeup() {
+        network.poll(at, &mut log);
+    }
+    assert_eq!(log.dropped, [0, 1]);
+    assert!(log.arrived.is_empty());
+    assert_eq!(network.in_transit(), 0);
 }
 
 proptest! {

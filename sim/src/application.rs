@@ -16,7 +16,7 @@
 use crate::datapath::{Datapath, Nic};
 use crate::error::SimError;
 use crate::flow::with_tso;
-use crate::owners::{CONNECTION, DATAGRAM, MOST_OPEN, Owners, half_number, slot_of};
+use crate::owners::{CONNECTION, DATAGRAM, MOST_OPEN, Opened, Owners, half_number, slot_of};
 use crate::packet::{Kind, Label, Packet, ecn_bits};
 use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind, CongestionControl};
@@ -739,9 +739,13 @@ impl Applications {
         of.slots[name as usize] = Some(slot);
         let owners = &mut datapath.observer.packets.owners.slots;
         if owners.len() <= slot {
-            owners.resize(slot + 1, (0, NEAR));
+            owners.resize(slot + 1, Opened::default());
         }
-        owners[slot] = (of.flow, port);
+        owners[slot] = Opened {
+            flow: of.flow,
+            port,
+            number: half_number(slot, self.slots[slot].uses, 0),
+        };
         self.slots[slot].open = Some(Box::new(Connection {
             app,
             name,

@@ -65,6 +65,9 @@ impl engine::Packets<Packet> for Packets {
     fn owner(&self, packet: &Packet) -> Option<u32> {
         Some(self.flow_of(packet))
     }
+    fn is_late(&self, packet: &Packet) -> bool {
+        self.owners.is_late(packet.flow())
+    }
     fn is_ping(&self, packet: &Packet) -> bool {
         packet.kind() == Kind::Ping
     }

@@ -43,16 +43,26 @@ pub(crate) struct Owners {
     pub applications: Vec<u32>,
     /// For each connection of a transport, the index of its flow in the scenario.
     pub transports: Vec<u32>,
-    /// For each slot, the flow of its present or last connection, and the port at which packets of
-    /// the opening side enter the path.
-    pub slots: Vec<(u32, Port)>,
+    /// For each slot, its present or last connection.
+    pub slots: Vec<Opened>,
+}
+
+/// A connection of an application, as the owner of packets.
+#[derive(Copy, Clone, Default)]
+pub(crate) struct Opened {
+    /// The index of its flow in the scenario.
+    pub flow: u32,
+    /// The port at which packets of the opening side enter the path.
+    pub port: Port,
+    /// The number of its first half.
+    pub number: u32,
 }
 
 impl Owners {
     /// The index in the scenario of the flow to which the number belongs.
     pub fn flow(&self, number: u32) -> u32 {
         let found = if number & CONNECTION != 0 {
-            self.slots.get(slot_of(number)).map(|(flow, _)| *flow)
+            self.slots.get(slot_of(number)).map(|opened| opened.flow)
         } else if is_transport(number) {
             self.transports.get((number & !TRANSPORT) as usize).copied()
         } else {
@@ -62,10 +72,15 @@ impl Owners {
         };
         found.unwrap_or(number)
     }
+    /// Whether the number is that of a closed connection whose slot a later connection uses.
+    pub fn is_late(&self, number: u32) -> bool {
+        let opened = self.slots.get(slot_of(number));
+        number & CONNECTION != 0 && opened.is_some_and(|opened| opened.number != number & !1)
+    }
     /// The addresses of both ends of a packet with this number; the sender of data is the first.
     pub fn endpoints(&self, number: u32) -> Endpoints {
         let first = match self.slots.get(slot_of(number)) {
-            Some((_, port)) if number & CONNECTION != 0 => *port,
+            Some(opened) if number & CONNECTION != 0 => opened.port,
             _ => NEAR,
         };
         let endpoints = Endpoints::of(number & !1, first);

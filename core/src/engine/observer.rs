@@ -197,6 +197,9 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
     fn owner(&self, packet: &P) -> u32 {
         self.packets.owner(packet).unwrap_or(0)
     }
+    fn is_late(&self, packet: &P) -> bool {
+        self.packets.is_late(packet)
+    }
     fn duplicate(&mut self, packet: &P) -> Option<P> {
         self.packets.duplicate(packet)
     }

@@ -9,6 +9,11 @@ pub trait Packets<P> {
     /// Returns the flow of a packet by its index in the scenario; probes follow the last flow.
     /// `None` for a packet of neither a flow nor a probe.
     fn owner(&self, packet: &P) -> Option<u32>;
+    /// Returns whether the connection of a packet is closed and its number is used by a later
+    /// connection, so `owner` returns the flow of the later connection.
+    fn is_late(&self, _packet: &P) -> bool {
+        false
+    }
     /// Returns whether a packet travels from a probe to the responding host.
     fn is_ping(&self, packet: &P) -> bool;
     /// Returns whether a packet arrived damaged.

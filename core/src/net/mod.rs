@@ -97,6 +97,11 @@ pub trait NetworkObserver<P> {
     fn owner(&self, _packet: &P) -> u32 {
         0
     }
+    /// Returns whether the connection of `packet` is closed and its number is used by a later
+    /// connection. [`owner`](Self::owner) then returns the flow of the later connection.
+    fn is_late(&self, _packet: &P) -> bool {
+        false
+    }
     /// Returns a duplicate of `packet`; `None` where the engine cannot make one.
     fn duplicate(&mut self, _packet: &P) -> Option<P> {
         None

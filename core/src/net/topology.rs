@@ -14,6 +14,11 @@
 //! former route up to the first link of the new route. From that link on, the packet follows the
 //! new route.
 //!
+//! **Late packets.** A packet of a closed connection may still be in the network when a connection
+//! of another flow gets the same number. Such a packet follows the route of the other flow. If this
+//! route does not contain the link that the packet has just crossed, the packet is dropped and
+//! counted behind this link. Its receiver would discard it as well.
+//!
 //! **Shared buffers.** The links of a switch share its memory. A packet enters the queue of a link
 //! only if the queue is then not longer than α times the free memory. This rule is the dynamic
 //! threshold of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998). A link may
@@ -38,7 +43,7 @@ use alloc::vec::Vec;
 /// The next element behind a link on a route.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Next {
-    /// The route does not contain the link.
+    /// The route does not contain the link. Only late packets can arrive here.
     Nothing,
     Link(u8),
     Host(Port),
@@ -329,7 +334,7 @@ impl<P: Packet> Topology<P> {
             Next::Link(next) => self.enter(now, usize::from(next), packet, out),
             Next::Host(port) => out.arrived(now, port, packet),
             Next::Nothing => {
-                debug_assert!(false, "the route does not contain the link");
+                debug_assert!(out.is_late(&packet), "the route does not contain the link");
                 out.dropped(now, link as u8, packet, DropReason::Overflow);
             }
         }
