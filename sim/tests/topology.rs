@@ -391,3 +391,33 @@ fn mistakes_are_named() {
         assert!(errors.contains(told), "{text}\n{errors}");
     }
 }
+
+/// Transfers over two routes use the same slots for their connections. ACKs of a closed connection
+/// may still be on their long route back when a transfer over the other route uses its slot. They
+/// are dropped and counted behind the first link of their route back. No other packet is dropped.
+#[test]
+fn late_acks_of_closed_connections_are_dropped_and_counted() {
+    let link = |name: &str, delay: &str| {
+        format!("[link.{name}]\nrate = \"100Mbit\"\ndelay = \"{delay}\"\n")
+    };
+    let flow = |id: &str, route: &str, back: &str| {
+        format!(
+            "[[flow]]\nid = \"{id}\"\nworkload = {{ kind = \"poisson\", load = \"5Mbit\" }}\n\
+             route = [{route}]\nroute_back = [{back}]\n"
+        )
+    };
+    let text = format!(
+        "duration = \"5s\"\n{}{}{}{}{}{}{}",
+        link("a", "1ms"),
+        link("b", "30ms"),
+        link("c", "1ms"),
+        link("d", "1ms"),
+        link("e", "1ms"),
+        flow("long", "\"a\"", "\"b\", \"c\""),
+        flow("short", "\"d\"", "\"e\""),
+    );
+    let run = play(&text);
+    for queue in &run.queues {
+        assert_eq!(queue.drops > 0, queue.name == "b", "{queue:?}");
+    }
+}
