@@ -10,7 +10,7 @@ pub trait Packets<P> {
     /// `None` for a packet of neither a flow nor a probe.
     fn owner(&self, packet: &P) -> Option<u32>;
     /// Returns whether the connection of a packet is closed and its number is used by a later
-    /// connection, so `owner` returns the flow of the later connection.
+    /// connection. `owner` then returns the flow of the later connection.
     fn is_late(&self, _packet: &P) -> bool {
         false
     }
