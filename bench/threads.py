@@ -1,8 +1,12 @@
 """Compares the elapsed time of one run on one thread and on two, in the engine alone.
 
-Both variants run in alternation, and the program checks that their results are equal. Elapsed times
-depend on other programs. Therefore it also prints the mean number of processor cores that other
-programs used during the runs.
+Both variants run in alternation, and the program checks that their results are equal. A third
+variant runs two independent simulations at once, each on one thread. They share no data, but the
+cores share the memory and a cache of the processor. Twice the time of one run, divided by the time
+of this variant, is therefore the limit of the speed-up on this machine.
+
+Elapsed times depend on other programs. Therefore it also prints the mean number of processor cores
+that other programs used during the runs.
 
     python bench/threads.py [--repeat N] [--json]
 """
@@ -12,6 +16,7 @@ import json
 import os
 import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from common import built, positive, run
@@ -41,24 +46,37 @@ def timed(command: list[str]) -> dict[str, float]:
     return done | {"elapsed_s": elapsed, "others": others}
 
 
+def at_once(command: list[str]) -> float:
+    """Elapsed time of two independent runs at once, in seconds."""
+    begin = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(run, [command, command]))
+    return time.monotonic() - begin
+
+
 def compare(scale: str, setup: tuple[str, ...], repeat: int) -> dict[str, float | str]:
     """Runs a set-up `repeat` times on each number of threads."""
     runs: dict[int, list[dict[str, float]]] = {1: [], 2: []}
+    both = []
     for _ in range(repeat):
         for threads, done in runs.items():
             done.append(timed([scale, *setup, "--threads", str(threads)]))
+        both.append(at_once([scale, *setup, "--threads", "1"]))
     for key in EQUAL:
         values = {done[key] for of_threads in runs.values() for done in of_threads}
         if len(values) > 1:
             raise SystemExit(f"{' '.join(setup)}: {key} differs between runs: {values}")
-    pairs = zip(runs[1], runs[2], strict=True)
+    triples = list(zip(runs[1], runs[2], both, strict=True))
     result: dict[str, float | str] = {"setup": " ".join(setup)}
     for threads, of_threads in runs.items():
         result[f"elapsed_{threads}_s"] = min(done["elapsed_s"] for done in of_threads)
         result[f"cpu_{threads}_s"] = min(done["cpu_s"] for done in of_threads)
     result["speedup"] = result["elapsed_1_s"] / result["elapsed_2_s"]
     result["median_speedup"] = statistics.median(
-        one["elapsed_s"] / two["elapsed_s"] for one, two in pairs
+        one["elapsed_s"] / two["elapsed_s"] for one, two, _ in triples
+    )
+    result["median_limit"] = statistics.median(
+        2 * one["elapsed_s"] / both_s for one, _, both_s in triples
     )
     result["others"] = statistics.median(done["others"] for done in runs[1] + runs[2])
     return result
@@ -81,17 +99,19 @@ def main() -> None:
         return
     print(
         f"{'set-up':32} {'1 thread':>9} {'2 threads':>9} {'speed-up':>9} {'median':>7} "
-        f"{'CPU 1':>7} {'CPU 2':>7} {'others':>7}"
+        f"{'limit':>7} {'CPU 1':>7} {'CPU 2':>7} {'others':>7}"
     )
     for row in rows:
         print(
             f"{row['setup']:32} {row['elapsed_1_s']:7.3f} s {row['elapsed_2_s']:7.3f} s "
             f"{row['speedup']:9.2f} {row['median_speedup']:7.2f} "
+            f"{row['median_limit']:7.2f} "
             f"{row['cpu_1_s']:5.2f} s {row['cpu_2_s']:5.2f} s {row['others']:7.2f}"
         )
     print(
         "1 thread, 2 threads: least elapsed time. speed-up: their ratio. median: of the ratios of "
-        "neighbouring runs. CPU: least processor time. others: cores used by other programs."
+        "neighbouring runs. limit: twice the time of one run, relative to that of two independent "
+        "runs at once; median. CPU: least processor time. others: cores used by other programs."
     )
 
 
