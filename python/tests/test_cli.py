@@ -114,6 +114,15 @@ def test_colour_for_a_terminal_unless_no_color_is_set(tiny: Path) -> None:
     assert not any(f"\x1b[{colour}" in plain for colour in range(30, 50))
 
 
+def test_a_second_thread_that_cannot_be_used_is_reported(command: Cli, tiny: Path) -> None:
+    words = ("run", tiny, "--threads", "2")
+    assert not command(*words).stderr
+    tiny.write_text(TINY.replace("count = 2", "count = 1"), encoding="utf-8")
+    assert command(*words).stderr.startswith("The run used one thread. Two threads need")
+    assert not command(*words, "--quiet").stderr
+    assert not command("run", tiny, "--threads", "1").stderr
+
+
 def test_json_is_one_object_with_the_promised_keys(cli: Cli, tiny: Path) -> None:
     out = json.loads(cli("run", tiny, "--json").stdout)
     assert set(out) >= {

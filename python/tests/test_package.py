@@ -101,6 +101,10 @@ def test_threads_do_not_change_the_run() -> None:
         assert one.json[key] == two.json[key]
     assert one.samples.equals(two.samples)
     assert one.states.equals(two.states)
+    assert [run.json["provenance"]["threads"] for run in (one, two)] == [1, 2]
+    alone = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="2s")
+    assert nw.run(alone, threads=2).json["provenance"]["threads"] == 1
+    assert "threads" not in nw.run(alone).json["provenance"]
     with pytest.raises(nw.EngineError, match="threads = 3 is not the integer 1 or 2"):
         nw.run(many, threads=3)
     with pytest.raises(nw.EngineError, match=r"`live` has no such option; write the engine `sim`"):

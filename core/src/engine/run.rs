@@ -44,6 +44,8 @@ pub struct Run {
     /// The measured timing errors of an engine that uses a real clock; `None` from an engine in
     /// virtual time, which has no timing error.
     pub instruments: Option<Value>,
+    /// Number of threads that handled the flows. Results do not depend on it.
+    pub threads: usize,
 }
 
 /// A run as it is written; the keys of the file have this order.
@@ -136,6 +138,7 @@ impl Run {
             samples,
             notices: Vec::new(),
             instruments: None,
+            threads: 1,
         }
     }
     /// Returns the run in JSON, without the samples. The caller passes the version of `narrows`,

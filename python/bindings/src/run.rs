@@ -40,6 +40,7 @@ pub struct Run {
     verdicts_left_out: u64,
     files: Texts,
     record_error: Option<String>,
+    threads: usize,
 }
 
 #[pymethods]
@@ -75,6 +76,12 @@ impl Run {
     #[getter]
     fn record_error(&self) -> Option<&str> {
         self.record_error.as_deref()
+    }
+
+    /// Number of threads of the simulator that handled the flows.
+    #[getter]
+    fn threads(&self) -> usize {
+        self.threads
     }
 }
 
@@ -178,6 +185,7 @@ pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>)
         record_error,
         verdicts_left_out: samples.verdicts.left_out(),
         tables: table::of(samples, metric_interval(duration), &ids, &probes, &queues)?,
+        threads: 1,
     })
 }
 
@@ -633,6 +641,7 @@ pub fn finished(
         json,
         files,
         record_error: record_error.map(|e| e.to_string()),
+        threads: done.threads,
         verdicts_left_out: done.samples.verdicts.left_out(),
         tables: table::of(
             done.samples,

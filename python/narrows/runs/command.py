@@ -59,6 +59,13 @@ _ALIASES = {"queue": "queues", "qdisc": "queues", "qdiscs": "queues", "ccs": "cc
 _VERDICTS = 20_000
 """Maximum number of dropped, marked or lost packets that a report page lists."""
 
+_ONE_THREAD = (
+    "The run used one thread. Two threads need at least two flows, all towards the far host, over "
+    "one path with constant delays, and no named links, workloads or --record. The section Two "
+    "threads of docs/performance.md has all conditions."
+)
+"""Printed if `--threads 2` had no effect."""
+
 
 @command(
     "narrows run scenarios/first/cubic.toml --out result --report result.html",
@@ -201,6 +208,8 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
                 states=states,
             )  # fmt: skip
         report(done, as_json=as_json, quiet=quiet)
+        if threads is not None and done.json["provenance"]["threads"] < threads and not quiet:
+            echo(_ONE_THREAD, err=True)
         if plot == IN_TERMINAL and not as_json and not quiet:
             from narrows.runs.outputs import print_sketch  # noqa: PLC0415 - it needs Rich
 

@@ -224,6 +224,8 @@ class ProvenanceJson(HostProvenanceJson):
     models: NotRequired[JsonObject]
     """The origin of each model of a plugin."""
     steps_with_control: NotRequired[int]
+    threads: NotRequired[int]
+    """Number of threads that handled the flows, if the number was limited by `threads`."""
 
 
 class RunJson(TypedDict):

@@ -482,7 +482,8 @@ def run(
             engines `live` and `linux`, the table contains the values that the kernel reports in
             `TCP_CC_INFO`.
         threads: The largest number of threads of the engine `sim` for this run, 1 or 2; by default
-            1. The result does not depend on it.
+            1. The result does not depend on it. `json["provenance"]["threads"]` is the number that
+            was used, because two threads need the conditions of docs/performance.md.
         record: A capture file (pcapng, for Wireshark) for all packets. The file exists only after
             the end of the run.
         progress: Called repeatedly; an exception that it raises stops the run.
@@ -625,6 +626,8 @@ def _run(
             "key": used.key,
             "patches": used.patches,
         }
+    if "threads" in how:
+        made["threads"] = raw.threads
     if models := loaded.used(figures["scenario"]):
         made["models"] = models
     done = Run(

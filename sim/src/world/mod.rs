@@ -74,6 +74,7 @@ fn finish(
     options: &Options,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Run, SimError> {
+    let threads = 1 + usize::from(world.half.is_some());
     world.run_until(world.end, progress)?;
     world.close();
     let datapath = &mut world.datapath;
@@ -117,7 +118,8 @@ fn finish(
         probes,
         samples,
     };
-    Ok(Run::new("sim", scenario, outcome).with_notices(scenario.notices(registry)))
+    let run = Run::new("sim", scenario, outcome).with_notices(scenario.notices(registry));
+    Ok(Run { threads, ..run })
 }
 
 /// The metrics of a flow, including those of its workload, if it has one.
