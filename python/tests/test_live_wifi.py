@@ -50,10 +50,10 @@ def test_three_stations_have_what_they_have_in_virtual_time(tmp_path: Path) -> N
     real, virtual = live(file), nw.run(file, sample_interval="off").json
     told = json.dumps([real["stations"], virtual["stations"], real["instruments"]])
     assert total(real) == pytest.approx(total(virtual), rel=NEAR_ENOUGH), told
-    for one, other in zip(real["stations"], virtual["stations"], strict=True):
-        assert one["airtime_share"] == pytest.approx(other["airtime_share"], abs=NEAR_ENOUGH / 3), (
-            told
-        )
+    shares = [[station["airtime_share"] for station in run["stations"]] for run in (real, virtual)]
+    # The fast stations are equal, and which of them gets more is chance: their mean is expected.
+    fast = (shares[1][0] + shares[1][1]) / 2
+    assert shares[0] == pytest.approx([fast, fast, shares[1][2]], abs=NEAR_ENOUGH / 3), told
     pings = [run["probes"][0] for run in (real, virtual)]
     assert pings[0]["rtt_ms"]["p50"] == pytest.approx(
         pings[1]["rtt_ms"]["p50"], rel=2 * NEAR_ENOUGH
