@@ -191,7 +191,7 @@ test-lab: lab setup $(VENV)/.browser ## Build the lab and run its tests in Chrom
 PYTEST := ../$(BIN)/pytest -rs --doctest-modules --pyargs narrows tests
 # Two tests may write one page, so one process renews stored results.
 PARALLEL := $(if $(NARROWS_GOLDEN),,--numprocesses auto --dist worksteal)
-test: setup $(VENV)/.frames ## Run every exact test on all cores: Rust, Python, commands on pages; five minutes on two cores, without building
+test: setup $(VENV)/.frames ## Run every exact test on all cores: Rust, Python, commands on pages; 15 minutes on two cores
 	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && $(PYTEST) -m '(exact or docs) and not long' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
