@@ -55,7 +55,7 @@ def at_once(command: list[str]) -> float:
 
 
 def compare(scale: str, setup: tuple[str, ...], repeat: int) -> dict[str, float | str]:
-    """Runs a set-up `repeat` times on each number of threads."""
+    """Runs a set-up `repeat` times on each number of threads, and as two runs at once."""
     runs: dict[int, list[dict[str, float]]] = {1: [], 2: []}
     both = []
     for _ in range(repeat):

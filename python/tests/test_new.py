@@ -55,11 +55,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both skeletons in Rust, built: a folder with `cc`, `queue` and their libraries. The processes
     of one run of the tests build them once.
     """
-    mine, run = tmp_path_factory.mktemp("rust"), tmp_path_factory.getbasetemp()
+    mine, base = tmp_path_factory.mktemp("rust"), tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        run = run.parent
-    shared = run / "built"
-    with (run / "built.lock").open("w") as lock:
+        base = base.parent
+    shared = base / "built"
+    with (base / "built.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not shared.exists():
             build(mine)

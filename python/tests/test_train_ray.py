@@ -52,7 +52,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.long
 def test_a_cluster_that_loses_a_node_finds_the_same_tree(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL, encoding="utf-8")
     program = tmp_path / "program.py"

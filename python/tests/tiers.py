@@ -7,8 +7,9 @@ the time of real packets. It belongs to the system tier if it needs a network na
 user-mode kernel or a browser, but not their time: it waits more than it computes. Everything else
 is exact: it gives the same result on any busy machine, and beside any other exact test.
 
-A test that takes more than 20 seconds may also have the marker `long`. Both commands exclude it if
-a shorter test covers the same code; `make test-long`, which is part of `make nightly`, runs it.
+A test that takes more than 20 seconds may also have the marker `long`. It has more cases than a
+shorter test, or repeats the situation of another test for another command. Both commands exclude
+it; `make test-long`, which is part of `make nightly`, runs it.
 """
 
 from __future__ import annotations
