@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from contextlib import chdir
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import pytest
 from click.testing import CliRunner
@@ -20,10 +21,13 @@ from tiers import RENEWS, called, tier
 
 import narrows as nw
 from narrows.cli import main
+from narrows.runs import engines
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A background job is started with SIGINT ignored, and what a test starts would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+P = ParamSpec("P")
 
 ROOT = Path(__file__).resolve().parents[2]
 NARROWS = Path(sys.executable).with_name("narrows")
@@ -246,6 +250,35 @@ def scenario(**more: object) -> nw.Scenario:
         "seed": 7,
     }
     return nw.Scenario(path, **{**given, **more})  # type: ignore[arg-type]
+
+
+def live_run(scenario: Path, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The result of a live run that passes its self-check; the test is skipped if none does."""
+    try:
+        return engines.choose("live").run(scenario, **options).json
+    except nw.EngineError as none:
+        if "failed their self-check" not in str(none):
+            raise
+        pytest.skip(str(none))
+
+
+def passes_in_most_runs(compare: Callable[P, None]) -> Callable[P, None]:
+    """Repeats a comparison of a live run with the simulator if it fails: it must pass twice then.
+
+    The timing of real packets decides when slow start ends, and it is not the same in each run. In
+    2 of 50 runs of a CUBIC flow with a buffer of two bandwidth-delay products, slow start ended
+    with losses instead of HyStart, and the RTT was 15 to 20 % lower than in the others.
+    """
+
+    @functools.wraps(compare)
+    def most(*args: P.args, **options: P.kwargs) -> None:
+        try:
+            compare(*args, **options)
+        except AssertionError:
+            for _ in range(2):
+                compare(*args, **options)
+
+    return most
 
 
 def compare_workloads(run: dict[str, Any], simulated: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import Cli
+from conftest import Cli, passes_in_most_runs
 from test_live import NEAR_ENOUGH, both, ready
 
 import narrows as nw
@@ -183,6 +183,7 @@ def retransmits(run: nw.Run) -> dict[str, int]:
     return {flow["id"]: flow["retransmits"] for flow in run.flows}
 
 
+@passes_in_most_runs
 def test_each_host_has_its_own_settings(tmp_path: Path) -> None:
     ready("cubic", "reno")
     live, sim = both(tmp_path, HOSTS)
@@ -192,6 +193,7 @@ def test_each_host_has_its_own_settings(tmp_path: Path) -> None:
     assert ends(capture) == EXPECTED
 
 
+@passes_in_most_runs
 def test_the_minimum_timeout_is_that_of_the_sending_host(tmp_path: Path) -> None:
     ready("reno")
     file = tmp_path / "lost.toml"
@@ -201,6 +203,7 @@ def test_the_minimum_timeout_is_that_of_the_sending_host(tmp_path: Path) -> None
     assert live == sim
 
 
+@passes_in_most_runs
 def test_far_hosts_have_addresses(tmp_path: Path) -> None:
     ready("cubic")
     live, sim = both(tmp_path, PER_HOST)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NARROWS, PARKING_LOT
+from conftest import NARROWS, PARKING_LOT, passes_in_most_runs
 from test_live import NEAR_ENOUGH, both, ready
 
 import narrows as nw
@@ -25,6 +25,7 @@ def by_id(run: dict[str, Any], key: str) -> dict[str, float]:
     return {flow["id"]: flow[key] for flow in run["flows"]}
 
 
+@passes_in_most_runs
 def test_the_shares_of_a_parking_lot_are_those_of_the_simulator(tmp_path: Path) -> None:
     ready("cubic")
     times = 'duration = "12s"\nwarmup = "4s"\n'
@@ -62,6 +63,7 @@ route_back = ["up"]
 """
 
 
+@passes_in_most_runs
 def test_an_upload_and_its_acks_take_the_links_of_their_direction(tmp_path: Path) -> None:
     ready("cubic")
     live, sim = both(tmp_path, BOTH_WAYS)
@@ -125,6 +127,7 @@ route = ["congested"]
 """
 
 
+@passes_in_most_runs
 def test_the_queue_of_a_shared_buffer_ends_at_its_threshold(tmp_path: Path) -> None:
     """A single congested port takes alpha / (1 + alpha) of the memory."""
     ready("cubic")
