@@ -235,7 +235,7 @@ def test_the_summary_reports_connections_that_ended(tmp_path: Path) -> None:
     assert cut["timed_out_s"].mean == pytest.approx(fmean(ends))
     assert found.json()["notices"] == found.notices()
     assert f"Note: {notice}" in found._repr_html_()
-    assert "notices" not in replicate(TWO, seeds=1).json()
+    assert replicate(TWO, seeds=1).json()["notices"] == []
     file, other = tmp_path / "a.toml", tmp_path / "b.toml"
     for each in (file, other):
         each.write_text(CUT.toml(), encoding="utf-8")

@@ -185,7 +185,7 @@ class Replications:
     def json(self) -> ReplicationsJson:
         """The JSON object that `narrows run --seeds --json` prints."""
         first = self.runs[0].json
-        found: ReplicationsJson = {
+        return {
             "narrows": first["narrows"],
             "engine": first["engine"],
             **self._kernel(),
@@ -199,10 +199,8 @@ class Replications:
                 | {name: asdict(one) for name, one in metrics.items()}
                 for flow, metrics in zip(first["flows"], self.flows(), strict=True)
             ],
+            "notices": self.notices(),
         }
-        if notices := self.notices():
-            found["notices"] = notices
-        return found
 
     def plot(
         self,
