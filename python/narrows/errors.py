@@ -88,14 +88,23 @@ def named_by(
         for e in error.errors:
             option, value = f"--{names[e.key]}", given[names[e.key]]
             problem, fix = e.problem, (e.fix or "").partition(" = ")[2].strip('"')
-            if fix == value:
-                # The fix of a scenario is a share without quotes (`0.01`); an option is always
-                # text.
-                problem, fix = "needs a percent sign", f"{100 * float(fix):g}%"
+            if (share := _number(fix)) is not None:
+                # A scenario accepts a share without quotes (`0.01`); an option is a percentage.
+                bare = _number(value or "")
+                problem = problem if bare is None else "needs a percent sign"
+                fix = f"{100 * share:g}%" if bare is None or fix == value else f"{bare:g}%"
             lines.append(
                 f"{option} {value}: {problem}" + (f"; write {option} {fix}" if fix else "")
             )
         raise NarrowsError("\n".join(dict.fromkeys(lines))) from error
+
+
+def _number(text: str) -> float | None:
+    """The number that a text without a unit stands for; None for other texts."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def reason(error: OSError) -> str:

@@ -294,6 +294,27 @@ def test_a_similar_name_of_a_file_is_proposed(command: Cli, tmp_path: Path) -> N
         (("race", "--only", "cubic,,bbr"), "--only cubic,,bbr: a name is missing; write --only c"),
         (("conform", "reno", "--only", "rtt,"), "--only rtt,: a name is missing; write --only rtt"),
         (("agree", "a.toml", "--engines", ","), "--engines ,: a name is missing; write --engines "),
+        (("race", "--loss", "1"), "--loss 1: needs a percent sign; write --loss 1%\n"),
+        (("race", "--loss", "0.5"), "--loss 0.5: needs a percent sign; write --loss 50%\n"),
+        (
+            ("race", "--loss=-1%"),
+            "--loss -1%: is not a probability: 0 to 1, or 0% to 100%; write --loss 0%\n",
+        ),
+        (
+            ("run", "a.toml", "--sample-interval", "-1"),
+            "--sample-interval -1: must not be negative; write --sample-interval 1ms\n",
+        ),
+        (("race", "--plot", "a.pdf", "--size", "9"), "--size 9: not a size; write width and "),
+        (("race", "--plot", "a.pdf", "--log", "9"), "--log 9: names no axes; write x, y or x,y\n"),
+        (("from", "."), ".: is a directory; write the name of a file\n"),
+        (
+            ("lab", f"{ROOT}/scenarios/first/cubic.toml", "--copy-to", "lab"),
+            "--copy-to: copies the lab without a scenario; omit SCENARIO\n",
+        ),
+        (
+            ("plot", "a.toml", "--y", "b", "--out", "c.svg"),
+            "a.toml: --y, --x, --by and --where are only for a table; write a file that ends in",
+        ),
         (
             ("race", "--duration", "2s"),
             "--duration 2s: must be a time from 4s to 3600s in whole seconds; write --duration 4s",
@@ -363,8 +384,7 @@ def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
 def test_a_wrong_sample_interval_is_told_with_its_fix(command: Cli, tiny: Path) -> None:
     done = command("run", tiny, "--sample-interval", "100")
     assert done.returncode == 2
-    assert "sample_interval" in done.stderr
-    assert "100ms" in done.stderr
+    assert done.stderr == ("--sample-interval 100: needs a unit; write --sample-interval 100ms\n")
 
 
 def test_check_names_the_right_and_the_wrong(command: Cli, tiny: Path) -> None:

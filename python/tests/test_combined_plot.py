@@ -56,7 +56,7 @@ def test_tables_and_measurements_have_their_own_options(
     two: list[Path], command: Cli, tmp_path: Path
 ) -> None:
     out = tmp_path / "a.svg"
-    assert "only for a table" in command("plot", *two, "--y", "rtt", "--out", out).stderr
+    assert "are only for a table" in command("plot", *two, "--y", "rtt", "--out", out).stderr
     assert "--y: missing" in command("plot", "rows.csv", "--out", out).stderr
     assert "one table" in command("plot", "rows.csv", *two, "--y", "a", "--out", out).stderr
     assert "not written as a table" in command("plot", *two, "--out", tmp_path / "a.tex").stderr

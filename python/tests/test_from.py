@@ -671,6 +671,9 @@ def test_the_command(command: Cli, tmp_path: Any) -> None:  # noqa: ANN401
     assert "line 2: warning: netem replaces fq" in done.stdout
     assert 'rate = "200kbit"' in done.stdout
     out = tmp_path / "path.toml"
+    spaced = tmp_path / "my router.cfg"
+    spaced.write_text("tc qdisc add dev e root netem rate 3mbit\n", encoding="utf-8")
+    assert 'rate = "3Mbit"' in command("from", str(spaced)).stdout
     told = json.loads(
         command("from", "shape peak 2000000", "--json", "--rtt", "20ms", "-o", str(out)).stdout
     )

@@ -226,3 +226,9 @@ def test_a_race_without_a_packet_ends_in_a_sentence(tmp_path: Path) -> None:
     assert sentence(Race(path={}, duration_s=4, seed=1, laps=[one, *found.laps], left_out={})) == (
         "Lowest p95 queueing delay: a (3.0 ms)."
     )
+
+
+def test_a_race_of_one_has_one_share() -> None:
+    found = race(PATH, only=["vegas"], duration_s=12, seeds=2)
+    assert "Share of the goodput beside a CUBIC flow: " in sentence(found)
+    assert "smallest" not in sentence(found)

@@ -274,7 +274,7 @@ def test_a_disk_that_fills_costs_the_capture_and_not_the_run(tmp_path: Path) -> 
         [*limit, *command], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 2, done.stderr
-    said = f"{capture}: file too large; the capture was not kept, the run is whole"
+    said = f"{capture}: file too large; the capture was not kept, but the run is complete"
     assert done.stderr.splitlines()[-1] == said
     figures = json.loads(done.stdout)
     assert figures["flows"] == nw.run(file).flows

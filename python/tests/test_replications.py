@@ -17,6 +17,7 @@ from narrows.cli import main
 from narrows.compare.replications import differences
 from narrows.errors import NarrowsError
 from narrows.inference import of_mean
+from narrows.render.replications import ended
 from narrows.reproduce import running
 from narrows.reproduce.checks import experiments
 from narrows.reproduce.lab import Lab, goodput, mid
@@ -210,3 +211,50 @@ def test_a_reproduced_figure_has_an_interval(
     single = running.reproduce("queue-model", quick=True, into=tmp_path)
     assert single.intervals == {}
     assert "interval" not in single.json()["checks"][0]
+
+
+CUT = nw.Scenario(
+    nw.Path(rate="10Mbit", rtt="50ms", steps=[{"at": "4s", "loss": "100%"}]),
+    host=nw.Host(retries2=2, rto_max="1s"),
+    flows=[nw.Flow("cubic", id="cut"), nw.Flow("reno", id="whole", stop="2s")],
+    duration="9s",
+)
+
+
+def test_the_summary_reports_connections_that_ended(tmp_path: Path) -> None:
+    found = replicate(CUT, seeds=3)
+    ends = sorted(run.flows[0]["timed_out_s"] for run in found.runs)
+    unused, notice = found.notices()
+    assert unused.startswith('rto_max = "1s" of [host] has no effect')
+    assert notice == (
+        f"flow cut: its sender ended the connection in 3 of 3 runs, at {ends[0]:.3f} to "
+        f"{ends[-1]:.3f} s, because nothing was acknowledged for too long (ETIMEDOUT)."
+    )
+    cut, whole = found.flows()
+    assert (cut["timed_out_s"].runs, "timed_out_s" in whole) == (3, False)
+    assert cut["timed_out_s"].mean == pytest.approx(fmean(ends))
+    assert found.json()["notices"] == found.notices()
+    assert f"Note: {notice}" in found._repr_html_()
+    assert replicate(TWO, seeds=1).json()["notices"] == []
+    file, other = tmp_path / "a.toml", tmp_path / "b.toml"
+    for each in (file, other):
+        each.write_text(CUT.toml(), encoding="utf-8")
+    printed = CliRunner().invoke(main, ["run", str(file), "--seeds", "3"])
+    assert f"Note: {notice}\n" in printed.output
+    printed = CliRunner().invoke(main, ["compare", str(file), str(other), "--seeds", "3"])
+    assert f'"b.toml": note: {notice}\n' in printed.output or f"b.toml: note: {notice}\n" in (
+        printed.output
+    )
+
+
+def test_a_connection_that_ended_in_some_runs_is_counted() -> None:
+    whole: Any = {"id": "a"}
+    parts = [[whole, {"id": "b", "timed_out_s": 9.0}], [whole, {"id": "b"}]]
+    (one,) = ended(parts)
+    assert one.startswith("flow b: its sender ended the connection in 1 of 2 runs, at 9.000 s, ")
+    parts = [*parts, [{"id": "a", "timed_out_s": 8.0}, {"id": "b"}]]
+    (two,) = ended(parts)
+    assert two.startswith(
+        "2 flows, a the first of them: their senders ended the connections in 2 of 3 runs, at "
+        "8.000 to 9.000 s, "
+    )

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import NARROWS, until
 from test_live import HOST, ready
 from test_shell import shell
 from test_tune_host import CC, WMEM, Space, change, everything, other_cc, other_wanted, plan, space
 
 import narrows as nw
+from narrows.cli import main
 from narrows.deferred import deferred
 from narrows.errors import EngineError, NarrowsError
 from narrows.measure.result import Direction, Measurement
@@ -526,3 +528,31 @@ def test_what_was_measured_is_not_lost_where_it_cannot_be_kept_or_scored(
             "somebody made htb there on purpose",
         )
         assert "line 3" in told["not_scored"]
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (None, "no such file or directory"),
+        (b"\nsecret\n", "the first line is empty"),
+        (b"\xff\xfe\n", "the first line is not text in UTF-8"),
+        (b"x" * 5000, "the first line has more than 4096 bytes"),
+    ],
+)
+def test_a_file_without_a_token_is_reported_before_the_plan(
+    content: bytes | None, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(*_: object) -> Plan:
+        pytest.fail("the file is read first")
+
+    monkeypatch.setattr(changing, "_plan", planned)
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    words = ["tune", "prove", "127.0.0.1", "--cc", "bbr", "--token-file", str(file)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"--token-file {file}: {wrong}\n"
+        "    write: a file whose first line is the token of the server\n"
+    )

@@ -181,6 +181,9 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     Give FILE, or --rate and --rtt. The options --buffer, --queue and --loss can also replace values
     of a measurement. Without FILE, --rate and --rtt, the command prompts for the values if it runs
     in a terminal; otherwise it fails.
+
+    After Ctrl-C, SIGTERM or SIGHUP, a preliminary recommendation is printed if the first round of
+    simulations is complete. The exit code is then 128 plus the number of the signal.
     """
     given = {
         "rate": rate,
@@ -256,6 +259,9 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
         advice = library.advise(found, has, thorough=not found.stopped)
     sealing = seal or (seal is None and measured is not None)
     _outputs(advice, measured, sealing=sealing, page=page, as_json=as_json)
+    if found.stopped and not found.late:
+        # The results so far are printed; the exit code is that of the signal.
+        raise KeyboardInterrupt
 
 
 def _outputs(

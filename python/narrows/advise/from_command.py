@@ -139,12 +139,13 @@ def _config(config: str) -> tuple[str, str]:
     if config == "-":
         raw, name = sys.stdin.buffer.read(2_000_000), "standard input"
     # `Path.exists` raises an error for some names.
-    elif not any(sign in config for sign in " \n\0") and os.path.exists(config):  # noqa: PTH110
+    elif not any(sign in config for sign in "\n\0") and os.path.exists(config):  # noqa: PTH110
         name = name_of(config)
         try:
             raw = untrusted_input.read(config)
         except OSError as error:
-            raise NarrowsError(f"{name}: {reason(error)}") from error
+            fix = "; write the name of a file" if isinstance(error, IsADirectoryError) else ""
+            raise NarrowsError(f"{name}: {reason(error)}{fix}") from error
     else:
         # A single word is rarely a configuration; it may be the name of a file that does not exist.
         return config, "text" if " " in config else f"no file {name_of(config)}; as text"

@@ -34,7 +34,7 @@ KIND = "narrows bundle"
 FORMAT = 1
 """Version of the format of the manifest."""
 
-TIMEOUT_S = 3600.0
+TIMEOUT_S = 3600
 """Default time limit of each command, in s."""
 
 FIGURES = (".png", ".svg", ".pdf", ".html")

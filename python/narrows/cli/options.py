@@ -109,7 +109,7 @@ def separated(option: str, text: str) -> list[str]:
     """
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        fix = ",".join(filter(None, names)) or "names"
+        fix = ",".join(filter(None, names)) or "NAME,..."
         raise NarrowsError(f"{option} {text}: a name is missing; write {option} {fix}")
     return names
 
@@ -197,7 +197,8 @@ class _Size(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2
         try:
             return size(value)
         except NarrowsError as error:
-            raise click.BadParameter(str(error), ctx, param) from error
+            message = str(error).removeprefix(f"{value}: ")
+            raise click.BadParameter(message, ctx, param) from error
 
 
 class _Axes(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
@@ -216,7 +217,7 @@ class _Axes(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2
 
         found = frozenset(value.split(","))
         if not found <= set(AXES):
-            raise click.BadParameter(f"{value}: no axes; write x, y or x,y", ctx, param)
+            raise click.BadParameter("names no axes; write x, y or x,y", ctx, param)
         return found
 
 

@@ -230,6 +230,10 @@ def _replicated(
             columns = [(name_, bands(one.runs)) for name_, one in zip(names, found, strict=True)]
             with attempt():
                 draw_columns(columns, plot, style=style, kernels=kernels)
+        if not as_json:
+            for name, one in zip(names, found, strict=True):
+                for notice in one.notices():
+                    echo(one_line(f"{words.called(name)}: note: {notice}"))
         _print_differences(
             compared, names, engine, seed=found[0].seed, seeds=seeds, as_json=as_json
         )

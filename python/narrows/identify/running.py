@@ -15,6 +15,7 @@ from narrows.identify.flow import Flow, Peer, flows
 from narrows.identify.model import FlowJson, IdentifiedJson
 from narrows.identify.rules import identify, loss_kind, quartiles
 from narrows.storage import untrusted_input
+from narrows.storage.text import name_of
 
 _IPV4 = 4
 """Size of an address of IPv4, in bytes."""
@@ -32,13 +33,13 @@ def identified(file: str | PathLike[str]) -> IdentifiedJson:
     try:
         content = untrusted_input.read(file, untrusted_input.MOST_DATA_BYTES)
     except OSError as error:
-        raise NarrowsError(f"{file}: {reason(error)}") from error
+        raise NarrowsError(f"{name_of(file)}: {reason(error)}") from error
     cut: list[int] = []
-    found, refused = flows(segments(content, str(file), cut.append))
+    found, refused = flows(segments(content, name_of(file), cut.append))
     large = [one for one in found if max(one.end) - one.start[0] >= LEAST_BYTES]
     if not large:
         raise NarrowsError(
-            f"{file}: has no TCP flow with {LEAST_BYTES // 1000} kB of data and its ACKs"
+            f"{name_of(file)}: has no TCP flow with {LEAST_BYTES // 1000} kB of data and its ACKs"
             f"{' before its end, at which a packet is cut off' if cut else ''}; capture both "
             "directions of a longer transfer"
         )

@@ -62,7 +62,7 @@ def copy(into: Path) -> None:
     """
     source = folder()
     if into.exists() and any(into.iterdir()):
-        raise NarrowsError(f"{into}: the folder is not empty")
+        raise NarrowsError(f"{into}: the folder is not empty; write a new or an empty folder")
     shutil.copytree(source, into, dirs_exist_ok=True)
 
 

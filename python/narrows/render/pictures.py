@@ -36,7 +36,8 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     """
     if not run.columns("queue_samples")["t_s"]:
         raise NarrowsError(
-            'there are no samples to draw: run with another sample_interval than "off"'
+            'there are no samples to draw; write a sample_interval that is not "off" and that is '
+            "shorter than the run"
         )
     flows = list(_flows(run))
     # Senders of datagrams have neither RTT, window nor retransmits.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from narrows.inference import Interval
     from narrows.render.run import Part
+    from narrows.runs.model import FlowJson
 
 _COLUMNS: tuple[tuple[str, str, float, int], ...] = (
     ("goodput Mbit/s", "goodput_mbit", 1.0, 2),
@@ -90,17 +91,51 @@ def flows(
     return tables.Table("Flows", ("flow", "cc"), tuple(head for head, *_ in shown), rows)
 
 
+def ended(runs: Sequence[Sequence[FlowJson]]) -> list[str]:
+    """A sentence about the connections that senders ended, of the flows of each run; none if no
+    connection ended.
+
+    >>> ended([[{"id": "a"}], [{"id": "a", "timed_out_s": 8.5}]])
+    ['flow a: its sender ended the connection in 1 of 2 runs, at 8.500 s, because nothing was ...']
+    >>> ended([[{"id": "a"}]])
+    []
+    """
+    times = {
+        (flow["id"], number): flow["timed_out_s"]
+        for number, flows in enumerate(runs)
+        for flow in flows
+        if "timed_out_s" in flow
+    }
+    if not times:
+        return []
+    affected = {id_ for id_, _ in times}
+    ids = [flow["id"] for flow in runs[0] if flow["id"] in affected]
+    who, connections = (
+        (f"flow {ids[0]}: its sender", "connection")
+        if len(ids) == 1
+        else (f"{len(ids)} flows, {ids[0]} the first of them: their senders", "connections")
+    )
+    least, most = f"{min(times.values()):.3f}", f"{max(times.values()):.3f}"
+    at = least if least == most else f"{least} to {most}"
+    return [
+        f"{who} ended the {connections} in {len({number for _, number in times})} of {len(runs)} "
+        f"runs, at {at} s, because nothing was acknowledged for too long (ETIMEDOUT)."
+    ]
+
+
 def show(
     title: str,
     about: Sequence[tuple[str, str]],
     by_flow: Sequence[Mapping[str, Interval]],
     whole: Mapping[str, Interval],
+    *,
     jitter: str | None,
+    notices: Sequence[str],
 ) -> None:
-    """Prints the title, the tables of flows and metrics, and explanations. `jitter` is the default
-    start jitter of replications; None if the scenario sets its own.
+    """Prints the title, the notices, the tables of flows and metrics, and explanations. `jitter` is
+    the default start jitter of replications; None if the scenario sets its own.
     """
-    show_parts(_parts(title, about, by_flow, whole, jitter), None)
+    show_parts(_parts(title, about, by_flow, whole, jitter=jitter, notices=notices), None)
 
 
 def _parts(
@@ -108,9 +143,13 @@ def _parts(
     about: Sequence[tuple[str, str]],
     by_flow: Sequence[Mapping[str, Interval]],
     whole: Mapping[str, Interval],
+    *,
     jitter: str | None,
+    notices: Sequence[str],
 ) -> Iterator[Part]:
     yield title, "bold"
+    for notice in notices:
+        yield f"Note: {notice}", "yellow"
     if by_flow:
         yield ""
         yield flows(about, by_flow)

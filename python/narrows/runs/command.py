@@ -67,6 +67,29 @@ _ONE_THREAD = (
 """Printed if `--threads 2` had no effect."""
 
 
+class _Interval(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
+    """The type of `--sample-interval`."""
+
+    name = "time"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - Click defines the signature
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str:
+        """The text of a time, or a word that `run` accepts instead of one."""
+        text = str(value)
+        if text not in {"off", "pictures"}:
+            try:
+                _core.seconds(text)
+            except NarrowsError as error:
+                problem, _, fix = str(error).removeprefix(f'"{text}" ').rpartition("; write ")
+                fix = fix.strip('"')
+                self.fail(f"{problem}; write --sample-interval {fix}", param, ctx)
+        return text
+
+
 @command(
     "narrows run scenarios/first/cubic.toml --out result --report result.html",
     "narrows run scenarios/first/cubic.toml --seeds 20 --plot figure.pdf --size 84x120mm",
@@ -108,6 +131,7 @@ _ONE_THREAD = (
     "--sample-interval",
     group="Output",
     metavar="TIME",
+    type=_Interval(),
     show_default="100ms; with --plot or --report, it depends on the duration",
     help="Time between two samples in --out, --plot and --report",
 )

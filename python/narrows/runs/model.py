@@ -272,6 +272,7 @@ class ReplicationsJson(UsedKernelJson):
     level: float
     run: dict[str, JsonObject]
     flows: list[JsonObject]
+    notices: list[str]
 
 
 class RaceEngineJson(TypedDict, total=False):

@@ -127,7 +127,14 @@ def replicate(
         elif not quiet:
             jitter = found.scenario["start_jitter"] if found.widened else None
             about = [(flow["id"], flow["cc"]) for flow in found.runs[0].flows]
-            show(found.title(name_of(file)), about, found.flows(), found.whole(), jitter)
+            show(
+                found.title(name_of(file)),
+                about,
+                found.flows(),
+                found.whole(),
+                jitter=jitter,
+                notices=found.notices(),
+            )
 
 
 def _write_latex(shown: Iterable[Table], file: str, kernels: Sequence[str]) -> None:

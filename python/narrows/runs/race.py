@@ -421,7 +421,9 @@ a (20 %), largest for b (61 %).'
         meek, equal = _ends(sharing, "share_pct", sign=1)
         bold, also = _ends(sharing, "share_pct", sign=-1)
         parts.append(
-            "Share of the goodput beside a CUBIC flow: smallest for "
+            f"Share of the goodput beside a CUBIC flow: {told(bold, 'share_pct', 0)} %."
+            if len(sharing) == 1
+            else "Share of the goodput beside a CUBIC flow: smallest for "
             f"{meek.cc} ({told(meek, 'share_pct', 0)} %{equal}), largest for "
             f"{bold.cc} ({told(bold, 'share_pct', 0)} %{also})."
         )

@@ -26,7 +26,7 @@ from narrows.json_object import JsonObject
 from narrows.render.bands import bands
 from narrows.render.html import fragment
 from narrows.render.plot import draw_columns, kernels_of
-from narrows.render.replications import flows, metrics
+from narrows.render.replications import ended, flows, metrics
 from narrows.render.words import HALF
 from narrows.runs.engines import choose
 from narrows.runs.metric import Function, numbers
@@ -123,13 +123,28 @@ class Replications:
         return _intervals(by_name)
 
     def flows(self) -> list[dict[str, Interval]]:
-        """The means and intervals of the metrics of each flow, in the order of the scenario."""
+        """The means and intervals of the metrics of each flow, in the order of the scenario.
+
+        `timed_out_s` covers only the runs in which the sender ended the connection.
+        """
         found: list[dict[str, list[float]]] = [{} for _ in self.runs[0].flows]
         for one in self.runs:
             for by_name, row in zip(found, one.rows(), strict=False):
                 for name, value in _of_flow(row).items():
                     by_name.setdefault(name, []).extend(_known(value))
+            for by_name, flow in zip(found, one.flows, strict=True):
+                by_name.setdefault("timed_out_s", []).extend(_known(flow.get("timed_out_s")))
         return [_intervals(by_name) for by_name in found]
+
+    def notices(self) -> list[str]:
+        """The warnings about the scenario, and a sentence about connections that senders ended in
+        any run.
+        """
+        first = self.runs[0]
+        own = first.json.get("notices", [])
+        # The last notice of a run reports the connections that ended in this run.
+        own = own[:-1] if any("timed_out_s" in flow for flow in first.flows) else own
+        return [*own, *ended([one.flows for one in self.runs])]
 
     def intervals(self) -> pa.Table:
         """A row per metric: `flow` (null for the whole run), `metric`, `mean`, `low`, `high`,
@@ -164,7 +179,8 @@ class Replications:
 
     def _repr_html_(self) -> str:
         """The sentences and tables of `narrows run --seeds`, for notebooks."""
-        return fragment([(self.title(), "bold"), *self.tables(), HALF])
+        notices = [(f"Note: {notice}", "yellow") for notice in self.notices()]
+        return fragment([(self.title(), "bold"), *notices, *self.tables(), HALF])
 
     def json(self) -> ReplicationsJson:
         """The JSON object that `narrows run --seeds --json` prints."""
@@ -183,6 +199,7 @@ class Replications:
                 | {name: asdict(one) for name, one in metrics.items()}
                 for flow, metrics in zip(first["flows"], self.flows(), strict=True)
             ],
+            "notices": self.notices(),
         }
 
     def plot(

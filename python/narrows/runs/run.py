@@ -557,7 +557,9 @@ def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) ->
     else:
         done, wrong = _replaced(whole, play)
     if wrong is not None:
-        raise RecordError(f"{whole}: {wrong}; the capture was not kept, the run is whole", done)
+        raise RecordError(
+            f"{whole}: {wrong}; the capture was not kept, but the run is complete", done
+        )
     return done
 
 

@@ -18,6 +18,7 @@ from narrows.render.plot import FORMATS, about, check, draw_columns
 from narrows.render.report import unique
 from narrows.render.style import Style
 from narrows.storage import output
+from narrows.storage.text import name_of
 from narrows.sweeps import results
 
 
@@ -75,7 +76,12 @@ def _format(file: str) -> None:
 )
 @figure_options(file="out")
 @option(
-    "--title", group="Appearance of --out", metavar="TEXT", default="", help="Title of the figure"
+    "--title",
+    group="Appearance of --out",
+    metavar="TEXT",
+    default="",
+    show_default="none",
+    help="Title of the figure",
 )
 @file_option(
     "--out",
@@ -111,7 +117,10 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
     """
     if not names[0].endswith((".parquet", ".csv")):
         if ys or x or by or where:
-            raise click.UsageError("--y, --x, --by and --where: only for a table")
+            raise click.UsageError(
+                f"{name_of(names[0])}: --y, --x, --by and --where are only for a table; write a "
+                "file that ends in .parquet or .csv, or omit these options"
+            )
         _measurements(names, out, style or Style())
         return
     if len(names) > 1:
@@ -136,7 +145,10 @@ def plot(  # noqa: PLR0917 - Click calls it by keyword
 
 def _measurements(names: Sequence[str], out: str, style: Style) -> None:
     if out.endswith(".tex"):
-        raise click.BadParameter("results are drawn, not written as a table", param_hint="--out")
+        raise click.BadParameter(
+            "results are drawn, not written as a table; write --out figure.pdf",
+            param_hint="--out",
+        )
     several = [
         (f"{name}, {inside}" if inside else name, one)
         for file, name in zip(names, unique([Path(name).name for name in names]), strict=True)

@@ -57,6 +57,10 @@ def lab(scenario: Path | None, port: int, no_browser: bool, into: Path | None) -
     In the lab, you change a scenario and watch its packets and its metrics.
     """
     if into is not None:
+        if scenario is not None:
+            raise click.BadParameter(
+                "copies the lab without a scenario; omit SCENARIO", param_hint="--copy-to"
+            )
         page.copy(into)
         console().print(f"The lab is in {into}.", highlight=False)
         return

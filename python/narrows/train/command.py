@@ -45,7 +45,7 @@ def train() -> None:
     group="Search",
     metavar="SECONDS",
     type=Number(0),
-    default=600.0,
+    default=600,
     help="CPU time in seconds after which the search ends; the step that reaches it is finished",
 )
 @option(

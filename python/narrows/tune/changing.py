@@ -20,6 +20,8 @@ from narrows.measure import run
 from narrows.measure.result import Direction, Measurement
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
+from narrows.storage import untrusted_input
+from narrows.storage.text import name_of
 from narrows.tune import prove as proving
 from narrows.tune.apply import (
     Place,
@@ -61,6 +63,9 @@ _NAMES = {"devices": "dev", "settings": "set"}
 """Names of options that differ from the names of their parameters."""
 
 _ROUNDS = 3
+
+_LONGEST_LINE = 4096
+"""Maximum length of the first line of `--token-file`, in bytes, as in `narrows-host`."""
 
 
 def _only_here(ctx: click.Context, _param: click.Parameter, host: str | None) -> None:
@@ -416,6 +421,8 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
             f"--netns {netns}: prove measures in its own namespace; write ip netns exec {netns} "
             f"narrows tune prove {host}"
         )
+    if token_file is not None:
+        _check_token(token_file)
     replace = bool(asked.get("replace"))
     plan = _plan(file, place, asked)
     if not plan.changes and plan.able:
@@ -466,6 +473,30 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
         keep = _keeps(proof, then=then, asks=not as_json)
         with _reported():
             _finished(proof, plan, place, keep=keep, then=then, replace=replace, as_json=as_json)
+
+
+def _check_token(file: str) -> None:
+    """Checks that the first line of a file can be a token. Each measurement reads the file again,
+    so that a pipe is not sufficient.
+
+    Raises:
+        NarrowsError: If it is not.
+    """
+    try:
+        line = untrusted_input.head(file, _LONGEST_LINE + 1).partition(b"\n")[0]
+        wrong = "" if line.decode().strip() else "the first line is empty"
+    except OSError as error:
+        wrong = reason(error)
+    except UnicodeDecodeError:
+        wrong = "the first line is not text in UTF-8"
+    else:
+        if len(line) > _LONGEST_LINE:
+            wrong = f"the first line has more than {_LONGEST_LINE} bytes"
+    if wrong:
+        raise NarrowsError(
+            f"--token-file {name_of(file)}: {wrong}\n"
+            "    write: a file whose first line is the token of the server"
+        )
 
 
 def _keeps(proof: Proof, *, then: str | None, asks: bool) -> bool:

@@ -14,6 +14,7 @@ from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.runs.engines import choose
 from narrows.runs.scenario import Scenario, load
+from narrows.storage.text import name_of
 from narrows.sweeps import keys
 from narrows.sweeps.design import Design, Range
 from narrows.sweeps.executors import crew
@@ -235,7 +236,7 @@ def worst_case(
     most = of.limit if limit is None else limit
     space = Space(axes)
     base = (file if isinstance(file, Scenario) else load(file)).tree()
-    name = "the scenario" if isinstance(file, Scenario) else str(file)
+    name = "the scenario" if isinstance(file, Scenario) else name_of(file)
     _check(base, space)
     kept = _named(base, flow)
     if of.several_flows:
