@@ -173,7 +173,9 @@ def both(cell: Cell, columns: Sequence[Sequence[tuple[float, int]]]) -> None:
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
+    parser.add_argument(
+        "--jobs", type=positive, help="number of parallel processes [default: one per core]"
+    )
     args = parser.parse_args()
     odd, steps, pieced = among(ODD), among(STEPS), among(PIECED)
     seeds = range(1, SEEDS + 1)
@@ -209,7 +211,7 @@ def main() -> None:
     print()
     table(
         "retransmits, published",
-        ["as in the map", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)],
+        ["default", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)],
     )
     for cell in pieced:
         row(
