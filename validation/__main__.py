@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"validation: {error}", file=sys.stderr)
         return 2
-    wanted = [case for case in cases() if _asked(case, args)]
+    wanted = [case for case in cases() if _selected(case, args)]
     if "linux" in args.part and not wanted:
         print("validation: no stored case is called that", file=sys.stderr)
         return 2
@@ -110,7 +110,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def _asked(case: Case, args: argparse.Namespace) -> bool:
+def _selected(case: Case, args: argparse.Namespace) -> bool:
     return (
         (not args.only or case.family in args.only.split(","))
         and (

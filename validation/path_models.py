@@ -204,11 +204,11 @@ def one(seed: int) -> JsonObject:
     if found is None:
         return row
     path, _ = drawn(seed)
-    ahead = {"true": _asked(path, seed), "model": _asked(found.path(), seed + 1)}
+    ahead = {"true": _loaded_metrics(path, seed), "model": _loaded_metrics(found.path(), seed + 1)}
     return row | {"unseen": ahead}
 
 
-def _asked(path: nw.Path, seed: int) -> JsonObject:
+def _loaded_metrics(path: nw.Path, seed: int) -> JsonObject:
     """Goodput of two flows of `UNSEEN` and p95 ping RTT under this load, as means of three runs."""
     goodput, p95 = [], []
     for more in range(3):

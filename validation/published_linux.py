@@ -122,7 +122,7 @@ def recorded() -> dict[str, list[tuple[float, int]]]:
     return found
 
 
-def keep(cell: Cell, start_s: float, told: tuple[float, int]) -> None:
+def store_run(cell: Cell, start_s: float, told: tuple[float, int]) -> None:
     """Adds the row of a run to the CSV file."""
     begun = DATA.exists()
     with DATA.open("a", encoding="utf-8", newline="") as file:
@@ -226,7 +226,7 @@ def main() -> int:
         for which in args.cells:
             if len(recorded().get(which, ())) <= run:
                 cell = every[which][0]
-                keep(cell, STARTS[run], record(args.program, cell, STARTS[run]))
+                store_run(cell, STARTS[run], record(args.program, cell, STARTS[run]))
                 print(which, recorded()[which][-1], flush=True)
     return 0
 

@@ -212,7 +212,7 @@ def recorded() -> dict[Case, Shares]:
     }
 
 
-def keep(case: Case, found: Shares) -> None:
+def store_run(case: Case, found: Shares) -> None:
     """Adds the row of a run to the CSV file."""
     begun = DATA.exists()
     with DATA.open("a", encoding="utf-8", newline="") as file:
@@ -264,7 +264,7 @@ def supported(linux: Sequence[float], ours: Sequence[float], theirs: float) -> s
     return " and ".join(found) or "neither"
 
 
-def told(values: Sequence[float]) -> str:
+def interval_text(values: Sequence[float]) -> str:
     """The mean and the interval of some runs."""
     mean = statistics.fmean(values)
     if len(values) == 1:
@@ -277,7 +277,15 @@ def row(name: str, bdp: int, linux: Sequence[float], ours: Sequence[float]) -> s
     """A row of a table."""
     theirs = model(bdp)
     which = supported(linux, ours, theirs) if len(linux) > 1 else "–"
-    cells = [f"{bdp} BDP", name, f"{theirs:.0f}", str(len(linux)), told(linux), told(ours), which]
+    cells = [
+        f"{bdp} BDP",
+        name,
+        f"{theirs:.0f}",
+        str(len(linux)),
+        interval_text(linux),
+        interval_text(ours),
+        which,
+    ]
     return f"| {' | '.join(cells)} |"
 
 
@@ -376,7 +384,7 @@ def main() -> int:
         for case in cases():
             wanted = case.order in args.orders and case.bdp in args.bdp and case.run in args.runs
             if wanted and case not in recorded():
-                keep(case, record(args.program, case, end_s))
+                store_run(case, record(args.program, case, end_s))
                 print(case, recorded()[case], flush=True)
         return 0
     linux = recorded()
