@@ -647,8 +647,10 @@ def main() -> int:
     """Runs the validation and returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calibrate", action="store_true", help="write the widths of intervals")
-    parser.add_argument("--only", type=int, help="one Linux path, in the terminal")
-    parser.add_argument("--jobs", type=positive, help="number of processes (default: all cores)")
+    parser.add_argument(
+        "--only", type=int, help="number of one Linux path; print its rows, write no page"
+    )
+    parser.add_argument("--jobs", type=positive, help="number of processes [default: all cores]")
     parser.add_argument(
         "--within", type=float, help="start no path after this time in seconds; repeat to continue"
     )
@@ -693,7 +695,7 @@ def main() -> int:
     )
     for one in criteria(rows, told):
         print(
-            f"{one.name}: asked {one.asked}, found {one.found}: {'met' if one.met else 'NOT MET'}"
+            f"{one.name}: required {one.asked}, found {one.found}: {'met' if one.met else 'NOT MET'}"
         )
     return 0 if all(one.met for one in criteria(rows, told)) else 1
 

@@ -144,11 +144,13 @@ def store_row(row: dict[str, Any]) -> None:
 def main() -> int:
     """Records the rows; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("paths", nargs="*", type=int, help="their numbers; every path without")
-    parser.add_argument("--program", required=True, help="what runs a case on Linux")
-    parser.add_argument("--runs", type=span, default=range(1), help="such as 1-5")
-    parser.add_argument("--within", type=float, help="begin nothing after so many seconds")
-    parser.add_argument("--jobs", type=positive, default=1, help="at once")
+    parser.add_argument("paths", nargs="*", type=int, help="numbers of the paths [default: all]")
+    parser.add_argument("--program", required=True, help="program that runs a case on Linux")
+    parser.add_argument("--runs", type=span, default=range(1), help="range of runs, such as 1-5")
+    parser.add_argument("--within", type=float, help="start no run after this time, in seconds")
+    parser.add_argument(
+        "--jobs", type=positive, default=1, help="number of parallel runs [default: 1]"
+    )
     args = parser.parse_args()
     _, there = rows()
     known = {int(row["path"]): row for row in there}

@@ -110,7 +110,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m validation.advise_live", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("paths", nargs="+", type=int, metavar="PATH", help="their numbers")
+    parser.add_argument("paths", nargs="+", type=int, metavar="PATH", help="numbers of the paths")
     args = parser.parse_args()
     kept: list[JsonObject] = []
     if DATA.exists():

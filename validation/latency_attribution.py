@@ -342,7 +342,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--trials", type=positive, default=TRIALS)
-    parser.add_argument("--only", help="a place")
+    parser.add_argument("--only", help="test only this place")
     asked = parser.parse_args()
     if missing := missing_requirements():
         print(missing, file=sys.stderr)

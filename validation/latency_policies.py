@@ -332,7 +332,7 @@ reply is read. Each row adds a setting to the row before it.
 def main() -> int:
     """Measures, and prints the criteria that are not met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one minute, and no page")
+    parser.add_argument("--quick", action="store_true", help="run for one minute and write no page")
     quick = parser.parse_args().quick
     if os.geteuid() != 0:
         sys.exit("real-time classes, XDP and network namespaces need root")

@@ -361,7 +361,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--only", default="*", help="these models, and their part of the page: 'bbr*,cake'"
+        "--only",
+        default="*",
+        help="patterns of the models to test: 'bbr*,cake'; other parts of the page remain",
     )
     asked = parser.parse_args()
     models = listed(asked.only)

@@ -592,7 +592,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--calibrate", action="store_true", help="determine the intervals and write them"
     )
-    parser.add_argument("--only", type=int, help="one seed")
+    parser.add_argument("--only", type=int, help="test only this seed")
     parser.add_argument(
         "--first",
         type=positive,
@@ -600,7 +600,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="test only this number of paths, and write no page",
     )
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
-    parser.add_argument("--jobs", type=positive, default=2, help="processes (default: 2)")
+    parser.add_argument(
+        "--jobs", type=positive, default=2, help="number of parallel processes [default: 2]"
+    )
     args = parser.parse_args(arguments)
     if args.only is not None:
         print(json.dumps(one(args.only), indent=1))

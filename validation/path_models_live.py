@@ -419,7 +419,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", type=int, help="one seed")
+    parser.add_argument("--only", type=int, help="test only this seed")
     parser.add_argument(
         "--seeds", type=span, help="range of other seeds, such as 9000-9039; writes no page"
     )
@@ -429,7 +429,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="measure only missing runs and runs that were not trusted",
     )
     parser.add_argument(
-        "--measure", type=positive, metavar="N", help="measure only N of them, half a minute each"
+        "--measure", type=positive, metavar="N", help="measure only N paths, half a minute each"
     )
     parser.add_argument("--infer", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)

@@ -697,13 +697,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", type=int, help="one simulated seed, as JSON")
+    parser.add_argument("--only", type=int, help="test one simulated seed and print JSON")
     parser.add_argument(
-        "--measure", type=positive, metavar="N", help="N missing emulated paths; writes no page"
+        "--measure",
+        type=positive,
+        metavar="N",
+        help="measure N missing emulated paths; writes no page",
     )
     parser.add_argument("--infer", action="store_true", help="measure nothing")
-    parser.add_argument("--seeds", type=span, metavar="A-B", help="other simulated paths")
-    parser.add_argument("--live", type=span, metavar="A-B", help="other emulated paths")
+    parser.add_argument(
+        "--seeds", type=span, metavar="A-B", help="range of seeds of other simulated paths"
+    )
+    parser.add_argument(
+        "--live", type=span, metavar="A-B", help="range of seeds of other emulated paths"
+    )
     args = parser.parse_args(arguments)
     KEPT_SHARED.mkdir(parents=True, exist_ok=True)
     if args.seeds or args.live:

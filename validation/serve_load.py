@@ -331,16 +331,21 @@ def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--host", type=Path, default=HOST, help="the program to be measured")
+    arguments.add_argument("--host", type=Path, default=HOST, help="program to be measured")
     arguments.add_argument(
-        "--before", type=Path, help="another one, for a comparison; they take turns"
+        "--before", type=Path, help="second program for comparison, in alternating rounds"
     )
     arguments.add_argument(
-        "--before-protocol", type=int, default=1, help="the version of its protocol"
+        "--before-protocol",
+        type=int,
+        default=1,
+        help="protocol version of the second program [default: 1]",
     )
-    arguments.add_argument("--before-commit", default="not stated", help="its commit")
+    arguments.add_argument(
+        "--before-commit", default="not stated", help="commit of the second program"
+    )
     arguments.add_argument("--rounds", type=int, default=7)
-    arguments.add_argument("--out", type=Path, help="a file for the table")
+    arguments.add_argument("--out", type=Path, help="file for the table")
     given = arguments.parse_args()
     commit = git("rev-parse", "HEAD")
     programs = [(given.before, given.before_protocol)] if given.before else []

@@ -371,7 +371,7 @@ def main() -> int:
             type=kind,
             choices=values,
             default=values,
-            help="record only these [default: all]",
+            help="record only these cases [default: all]",
         )
     parser.add_argument(
         "--first",
