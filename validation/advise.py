@@ -694,9 +694,8 @@ def main() -> int:
         markdown(rows, told, [one["error"] for one in done if "error" in one]), encoding="utf-8"
     )
     for one in criteria(rows, told):
-        print(
-            f"{one.name}: required {one.asked}, found {one.found}: {'met' if one.met else 'NOT MET'}"
-        )
+        met = "met" if one.met else "NOT MET"
+        print(f"{one.name}: required {one.asked}, found {one.found}: {met}")
     return 0 if all(one.met for one in criteria(rows, told)) else 1
 
 
