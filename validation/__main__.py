@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     wanted = [case for case in cases() if _selected(case, args)]
     if "linux" in args.part and not wanted:
-        print("validation: no stored case is called that", file=sys.stderr)
+        print("validation: no stored case has this name", file=sys.stderr)
         return 2
     begin = time.monotonic()
     v = _run(args, wanted, tuple(explanations))

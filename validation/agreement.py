@@ -547,7 +547,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = table()
     wanted = [name for name in rows if fnmatchcase(name, args.only)]
     if not wanted:
-        parser.error(f"no row is called {args.only}; there are {', '.join(rows)}")
+        parser.error(f"there is no row {args.only}; there are {', '.join(rows)}")
     engines = args.engines.split(",")
     try:
         on = agreement.machines(engines, args.kernel) if len(engines) > 1 else {}
@@ -564,7 +564,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if engine in on:
                 _measure_all(engine, on[engine], wanted, args)
     except KeyboardInterrupt:
-        print("stopped; --resume goes on", file=sys.stderr)
+        print("stopped; --resume continues the run", file=sys.stderr)
         return 130
     stores = [store for engine in REFERENCES if (store := stored(engine)) is not None]
     found = compare(stores, seeds=args.seeds)

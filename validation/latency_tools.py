@@ -298,7 +298,7 @@ def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Tu
             if referee is not None and len(turn.saw) != turn.told.total():
                 print(
                     f"{name}: the kernel recorded {len(turn.saw)} exchanges of "
-                    f"{turn.told.total()}: the run is left out",
+                    f"{turn.told.total()}; this run is not counted",
                     file=sys.stderr,
                 )
                 continue
@@ -376,7 +376,7 @@ def comparison_lines(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
                 f"; most of it is {what}: {of_a} and {of_b} µs at {name}, recorded by the kernel"
             )
         words += (
-            "; runs shuffled between the two differ as much in "
+            "; with the runs assigned to the two tools at random, they differ as much in "
             f"{100 * probability_by_chance(a, b, name):.0f} of 100 cases"
         )
         said.append(words + ".")
@@ -407,7 +407,7 @@ def main() -> int:
             held.callback(child.terminate)
         time.sleep(1)
         if no_referee := latency_referee.missing_requirements():
-            print(f"no referee: {no_referee}", file=sys.stderr)
+            print(f"the kernel records no exchanges: {no_referee}", file=sys.stderr)
         referee = None if no_referee else held.enter_context(Referee(NEAR_DEVICE, SIZE).ready())
         seen = rounds(near, asked.rounds, referee)
     head = " | ".join(f"{name} reported | {name} kernel" for name in QUANTILES)

@@ -468,5 +468,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        print("stopped: what was measured before stays", file=sys.stderr)
+        print("stopped; the rows measured before remain", file=sys.stderr)
         sys.exit(130)
