@@ -612,12 +612,12 @@ def _live_row() -> Iterator[str]:
     told = json.loads(LIVE.read_text(encoding="utf-8"))
     yield ""
     yield (
-        f"{told['pairs']} pairs of real runs of `narrows latency` over loopback "
-        f"({told['lasted_s']:g} s each, started on {told['began'][:10]}, Linux {told['kernel']}, "
-        f"load of the machine {told['load'][0]:g} to {told['load'][1]:g} on two processors): "
-        f"{told['false']['response time']} pairs with a false verdict on the response time, "
-        f"{told['false']['its round trip']} on the round trip. Interruptions delayed most "
-        "responses, so that these pairs show errors but no power."
+        f"There are {told['pairs']} pairs of real runs of `narrows latency` over loopback, of "
+        f"{told['lasted_s']:g} s each. They started on {told['began'][:10]} on Linux "
+        f"{told['kernel']}, with a load of {told['load'][0]:g} to {told['load'][1]:g} on two "
+        f"processors. {told['false']['response time']} pairs have a false verdict on the response "
+        f"time, and {told['false']['its round trip']} on the round trip. Interruptions delayed "
+        "most responses, so that these pairs show errors but no power."
     )
 
 

@@ -593,7 +593,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
         "BBR like 4.15 in 100 KiB of buffer over long paths",
         varying_rtts,
         "With the rules of Linux 4.15, narrows is 4 to 8 % above the measurement in 100 KiB of "
-        "buffer over 100 to 200 ms, and within 1 % in 10 MB. Before Linux 5.10, an RTT equal to "
+        "buffer over 100 to 200 ms. In 10 MB, it is within 1 %. Before Linux 5.10, an RTT equal to "
         "the minimum renews the minimum. In virtual time, every cycle has an RTT that equals the "
         "minimum to the microsecond. Therefore ProbeRTT, which costs half a second of every ten "
         "at 200 ms, never starts. With a jitter of some microseconds (normal distribution with "
@@ -680,7 +680,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
         queue_of_flows,
         "Two BDP are in flight. Linux adds room for super-packets and, since 5.1, for ACKs that "
         "arrive in clumps. The result is a queue of slightly more than one BDP. Without this "
-        "room, it is a tenth of a BDP less, which is at the edge of the published range "
+        "room, it is a tenth of a BDP less. This is at the edge of the published range "
         "(remembered as 0.5 to 1 BDP, of Linux 4.9). The rules of 4.15 make no difference. Linux "
         "6.12 over the same path of 1 Gbit/s has the same queue as narrows.",
     ),
@@ -688,7 +688,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
         "1 MB at 20 % of loss and 200 ms",
         megabyte_transfer,
         "A slide states 11 s for BBR, and 400 s or a timeout for CUBIC. With loss of data packets, "
-        "Linux in virtual time and narrows have a median of 4 s for BBR, and one transfer in ten "
+        "Linux in virtual time and narrows have a median of 4 s for BBR. One transfer in ten "
         "takes 15 s or more. BBR then interprets the losses as those of a policer, or waits for a "
         "retransmission timeout. Live runs of Linux 6.18 are within the same range. So the times "
         "above 20 s that live runs have are those of Linux, not of the live engine. Neither the "
