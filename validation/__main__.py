@@ -39,9 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"validation: {error}", file=sys.stderr)
         return 2
-    wanted = [case for case in cases() if _asked(case, args)]
+    wanted = [case for case in cases() if _selected(case, args)]
     if "linux" in args.part and not wanted:
-        print("validation: no stored case is called that", file=sys.stderr)
+        print("validation: no stored case has this name", file=sys.stderr)
         return 2
     begin = time.monotonic()
     v = _run(args, wanted, tuple(explanations))
@@ -57,37 +57,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
-    parser.add_argument("--part", help="of linux,engines,recorded,papers,cliff (default: all)")
+    parser.add_argument(
+        "--part", help="parts to run, of linux,engines,recorded,papers,cliff [default: all]"
+    )
     parser.add_argument(
         "--data",
         type=Path,
         default=RECORDED,
         help="directory of recorded cases, as of narrows record-reference "
-        "(default: validation/reference)",
+        "[default: validation/reference]",
     )
     parser.add_argument("--only", help="families of the stored cases: A,D [default: all]")
-    parser.add_argument("--cases", help="only cases called so: 'C-bbr-*,H-*'")
-    parser.add_argument("--cc", help="only cases whose flows all use these: reno,cubic")
+    parser.add_argument(
+        "--cases", help="patterns of the names of cases: 'C-bbr-*,H-*' [default: all]"
+    )
+    parser.add_argument("--cc", help="congestion controls: only cases that use no others")
     parser.add_argument(
         "--up-to",
         type=float,
         default=1000,
-        help="only published cells of this rate or less, Mbit/s",
+        help="maximum rate of published cells, in Mbit/s [default: 1000]",
     )
     parser.add_argument(
-        "--like", help="the hosts of the published maps (default: what is nearest to each set)"
-    )
-    parser.add_argument("--seeds", type=positive, default=3, help="of each case (default: 3)")
-    parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
-    parser.add_argument(
-        "--report", help="write it there (default: validation/REPORT.md when everything is run)"
+        "--like", help="rules of the hosts of the published maps [default: nearest to each set]"
     )
     parser.add_argument(
-        "--strict", action="store_true", help="exit code 1 also for an unexplained disagreement"
+        "--seeds", type=positive, default=3, help="number of seeds of each case [default: 3]"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument(
-        "--verbose", action="store_true", help="every metric of every stored case, side by side"
+        "--jobs", type=positive, help="number of parallel processes [default: one per core]"
+    )
+    parser.add_argument(
+        "--report", help="file of the report [default: validation/REPORT.md if all parts run]"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="return 1 also for an unexplained disagreement"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--verbose", action="store_true", help="print every metric of every stored case"
     )
     args = parser.parse_args(arguments)
     given = sys.argv[1:] if arguments is None else arguments
@@ -110,7 +118,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def _asked(case: Case, args: argparse.Namespace) -> bool:
+def _selected(case: Case, args: argparse.Namespace) -> bool:
     return (
         (not args.only or case.family in args.only.split(","))
         and (

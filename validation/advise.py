@@ -275,7 +275,7 @@ def live(number: int) -> JsonObject:
     return linux(number, kind="live")
 
 
-def searched(of: Recorded) -> list[Found]:
+def advise_simulations(of: Recorded) -> list[Found]:
     """The simulations of `narrows advise` for a recorded path, one for each of `CARES`. They do not
     depend on the recorded results.
     """
@@ -298,7 +298,9 @@ def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> JsonObjec
     name = f"{kind} {number}"
     rows = []
     told: list[JsonObject] = []
-    for cares, found in zip(CARES, stored(f"{kind}-{number}", lambda: searched(of)), strict=True):
+    for cares, found in zip(
+        CARES, stored(f"{kind}-{number}", lambda: advise_simulations(of)), strict=True
+    ):
         choice = decide(found)[0]
         truth = true_utilities(of, cares)
         row = _row(name, of.says(), found, choice, truth)
@@ -313,7 +315,9 @@ def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> JsonObjec
         rows.append(row)
         if not widths:
             others = [key for key in found.finalists if key != found.present]
-            told += [row for key in others for row in _draws(found, key, _trues(of, key))]
+            told += [
+                row for key in others for row in _draws(found, key, _measured_changes(of, key))
+            ]
             continue
         for key in found.finalists:
             stated_ = effects(found, key) if key != found.present else []
@@ -323,11 +327,11 @@ def linux(number: int, *, widths: bool = True, kind: str = "Linux") -> JsonObjec
             once = cares == CARES[0]
             for effect in stated_ if once else [main] if main is not None else []:
                 about = {"claimed": effect is main, "counted": once, "name_of": name}
-                told += _beside(of, key, effect.json() | about)
+                told += _predicted_and_measured(of, key, effect.json() | about)
     return {"rows": rows, "told": told}
 
 
-def _beside(of: Recorded, key: str, effect: JsonObject) -> list[JsonObject]:
+def _predicted_and_measured(of: Recorded, key: str, effect: JsonObject) -> list[JsonObject]:
     """A predicted effect of a candidate together with the measured effect of each run."""
     if effect["name"] not in PLAYED:
         return []
@@ -339,7 +343,7 @@ def _beside(of: Recorded, key: str, effect: JsonObject) -> list[JsonObject]:
     ]
 
 
-def _trues(of: Recorded, key: str) -> dict[str, list[float]]:
+def _measured_changes(of: Recorded, key: str) -> dict[str, list[float]]:
     """The measured change from CUBIC to a candidate in each run, by metric."""
     return {
         name: [of.seen[run, key][name] - of.seen[run, RIVAL][name] for run in of.runs]
@@ -457,7 +461,7 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
     return nw.Path(rtt=f"{rtt:.4g}ms", **directions[0], reverse=nw.Hop(**directions[1])), role
 
 
-def played(seed: int) -> list[tuple[Found, Found]] | str:
+def simulations_of_seed(seed: int) -> list[tuple[Found, Found]] | str:
     """For a measured path, the simulations of `narrows advise` and those of the true path, or the
     text of an error.
     """
@@ -468,7 +472,7 @@ def played(seed: int) -> list[tuple[Found, Found]] | str:
     except NarrowsError as error:
         return f"{seed}: {error}"
     place = measured(found_model.json(), role=role, source="measured")
-    true_path = _ahead(path) if role == "sender" else path
+    true_path = _with_upload_forward(path) if role == "sender" else path
     has = kernel("cubic,bbr,reno,vegas,westwood,illinois,htcp")
     out = []
     for cares in CARES[:1] if role == "sender" else QUEUE_CARES:
@@ -477,7 +481,7 @@ def played(seed: int) -> list[tuple[Found, Found]] | str:
         world = Asked(
             place=stated(true_path), role=role, cares=cares, now="cubic", seed=seed + 5000
         )
-        out.append((found, _played(world, found)))
+        out.append((found, _candidate_simulations(world, found)))
     return out
 
 
@@ -485,7 +489,7 @@ def from_measurement(seed: int, *, widths: bool = True) -> JsonObject:
     """The recommendations for a measured path, with the results on the true path."""
     rows = []
     told: list[JsonObject] = []
-    both = stored(f"measured-{seed}", lambda: played(seed))
+    both = stored(f"measured-{seed}", lambda: simulations_of_seed(seed))
     if isinstance(both, str):
         return {"rows": [], "told": [], "error": both}
     for found, true in both:
@@ -501,7 +505,7 @@ def from_measurement(seed: int, *, widths: bool = True) -> JsonObject:
             best = max(truth.values())
             names = {"as it is": "queue unchanged", "cake at 90%": "cake at 90 %"}
             row["rules"] = {name: max(0.0, 1 - truth[key] / best) for key, name in names.items()}
-        after = _told(found, true, choice, f"measured {seed}")
+        after = _prediction_row(found, true, choice, f"measured {seed}")
         if not widths:
             trues = {name: [row["true"] for row in after if row["name"] == name] for name in PLAYED}
             after = _draws(found, choice, trues) if choice != found.present else []
@@ -510,7 +514,7 @@ def from_measurement(seed: int, *, widths: bool = True) -> JsonObject:
     return {"rows": rows, "told": told}
 
 
-def _ahead(path: nw.Path) -> nw.Path:
+def _with_upload_forward(path: nw.Path) -> nw.Path:
     """The same path with the upload direction as its forward direction."""
     back = path.reverse
     assert back is not None
@@ -518,7 +522,7 @@ def _ahead(path: nw.Path) -> nw.Path:
                    reverse=nw.Hop(rate=path.rate, buffer=path.buffer))  # fmt: skip
 
 
-def _told(found: Found, true: Found, choice: str, name: str) -> list[JsonObject]:
+def _prediction_row(found: Found, true: Found, choice: str, name: str) -> list[JsonObject]:
     """The predicted effects of a choice, and the results of each run on the true path."""
     if choice == found.present:
         return []
@@ -541,7 +545,7 @@ def _told(found: Found, true: Found, choice: str, name: str) -> list[JsonObject]
     return out
 
 
-def _played(world: Asked, found: Found) -> Found:
+def _candidate_simulations(world: Asked, found: Found) -> Found:
     """The simulations of every candidate on the true path."""
     true = Found(world, found.candidates)
     settings = ("alone", "beside") if world.role == "sender" else ("mix",)
@@ -643,8 +647,10 @@ def main() -> int:
     """Runs the validation and returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calibrate", action="store_true", help="write the widths of intervals")
-    parser.add_argument("--only", type=int, help="one Linux path, in the terminal")
-    parser.add_argument("--jobs", type=positive, help="number of processes (default: all cores)")
+    parser.add_argument(
+        "--only", type=int, help="number of one Linux path; print its rows, write no page"
+    )
+    parser.add_argument("--jobs", type=positive, help="number of processes [default: all cores]")
     parser.add_argument(
         "--within", type=float, help="start no path after this time in seconds; repeat to continue"
     )
@@ -688,9 +694,8 @@ def main() -> int:
         markdown(rows, told, [one["error"] for one in done if "error" in one]), encoding="utf-8"
     )
     for one in criteria(rows, told):
-        print(
-            f"{one.name}: asked {one.asked}, found {one.found}: {'met' if one.met else 'NOT MET'}"
-        )
+        met = "met" if one.met else "NOT MET"
+        print(f"{one.name}: required {one.asked}, found {one.found}: {met}")
     return 0 if all(one.met for one in criteria(rows, told)) else 1
 
 

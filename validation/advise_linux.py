@@ -93,7 +93,7 @@ def case(of: dict[str, str], cc: str, run: int, *, beside: bool) -> JsonObject:
     return path | {"duration": SECONDS, "warmup": WARM_S, "ping": not beside, "flows": flows}
 
 
-def ask(program: str, of: JsonObject) -> JsonObject:
+def run_program(program: str, of: JsonObject) -> JsonObject:
     """Runs the program on a case, and returns the results that it prints."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(of, file)
@@ -105,7 +105,7 @@ def ask(program: str, of: JsonObject) -> JsonObject:
 
 def one(program: str, of: dict[str, str], cc: str, run: int) -> dict[str, Any]:
     """The row of a congestion control in one run."""
-    alone, beside = (ask(program, case(of, cc, run, beside=b)) for b in (False, True))
+    alone, beside = (run_program(program, case(of, cc, run, beside=b)) for b in (False, True))
     it = alone["flows"]["it"]
     figures = {
         "goodput_mbit": it["goodput_mbit"],
@@ -123,7 +123,7 @@ def at(row: dict[str, Any]) -> tuple[int, int, str]:
     return int(row["path"]), int(row["run"]), row["cc"]
 
 
-def keep(row: dict[str, Any]) -> None:
+def store_row(row: dict[str, Any]) -> None:
     """Adds a row to the file at its place in the order. Other processes may do the same at the same
     time.
     """
@@ -144,11 +144,13 @@ def keep(row: dict[str, Any]) -> None:
 def main() -> int:
     """Records the rows; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("paths", nargs="*", type=int, help="their numbers; every path without")
-    parser.add_argument("--program", required=True, help="what runs a case on Linux")
-    parser.add_argument("--runs", type=span, default=range(1), help="such as 1-5")
-    parser.add_argument("--within", type=float, help="begin nothing after so many seconds")
-    parser.add_argument("--jobs", type=positive, default=1, help="at once")
+    parser.add_argument("paths", nargs="*", type=int, help="numbers of the paths [default: all]")
+    parser.add_argument("--program", required=True, help="program that runs a case on Linux")
+    parser.add_argument("--runs", type=span, default=range(1), help="range of runs, such as 1-5")
+    parser.add_argument("--within", type=float, help="start no run after this time, in seconds")
+    parser.add_argument(
+        "--jobs", type=positive, default=1, help="number of parallel runs [default: 1]"
+    )
     args = parser.parse_args()
     _, there = rows()
     known = {int(row["path"]): row for row in there}
@@ -167,7 +169,7 @@ def main() -> int:
         if late or of in map(at, rows()[1]):
             return
         path, run, cc = of
-        keep(one(args.program, known.get(path) or drawn(path), cc, run))
+        store_row(one(args.program, known.get(path) or drawn(path), cc, run))
         print(f"path {path}, run {run}, {cc}: {time.monotonic() - begin:.0f} s", flush=True)
 
     with ThreadPoolExecutor(args.jobs) as pool:

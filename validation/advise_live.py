@@ -110,7 +110,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m validation.advise_live", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("paths", nargs="+", type=int, metavar="PATH", help="their numbers")
+    parser.add_argument("paths", nargs="+", type=int, metavar="PATH", help="numbers of the paths")
     args = parser.parse_args()
     kept: list[JsonObject] = []
     if DATA.exists():
@@ -136,7 +136,7 @@ def main() -> int:
             writer = csv.DictWriter(file, [*COLUMNS, *FIGURES], lineterminator="\n")
             writer.writeheader()
             writer.writerows(kept)
-        print(f"path {number}: kept", flush=True)
+        print(f"path {number}: stored", flush=True)
     return 1 if refused else 0
 
 
@@ -144,5 +144,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        print("stopped: what was kept before stays", file=sys.stderr)
+        print("stopped; the rows stored before remain", file=sys.stderr)
         sys.exit(130)

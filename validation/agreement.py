@@ -203,7 +203,7 @@ class Compared:
     verdict: str
 
 
-def beside(
+def compare_pair(
     name: str, pair: Pair, what: agreement.Subject, ours: JsonObject, reference: JsonObject
 ) -> Iterator[Compared]:
     """Compares the metrics of a pair of engines, from the median and range of each metric."""
@@ -290,17 +290,17 @@ def compare(
             what = scenario(name, row, store.machine)
             pair = ("sim", store.engine)
             sim = summary(agreement.simulate(what, seeds=seeds))
-            metrics += beside(name, pair, what, sim, measured)
+            metrics += compare_pair(name, pair, what, sim, measured)
             if controls and "control" in row and measured:
                 wrong = scenario(name, row | row["control"], store.machine)
                 apart = summary(agreement.simulate(wrong, seeds=seeds))
                 rejected[store.engine][name] = [
                     one.figure
-                    for one in beside(name, pair, what, apart, measured)
+                    for one in compare_pair(name, pair, what, apart, measured)
                     if one.verdict == "parted"
                 ]
         if set(REFERENCES) <= set(seen) and all(seen.values()):
-            metrics += beside(name, ("linux", "live"), what, seen["linux"], seen["live"])
+            metrics += compare_pair(name, ("linux", "live"), what, seen["linux"], seen["live"])
     return Found(
         stores={store.engine: store for store in stores}, metrics=metrics, controls=rejected
     )
@@ -547,7 +547,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = table()
     wanted = [name for name in rows if fnmatchcase(name, args.only)]
     if not wanted:
-        parser.error(f"no row is called {args.only}; there are {', '.join(rows)}")
+        parser.error(f"there is no row {args.only}; there are {', '.join(rows)}")
     engines = args.engines.split(",")
     try:
         on = agreement.machines(engines, args.kernel) if len(engines) > 1 else {}
@@ -564,7 +564,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if engine in on:
                 _measure_all(engine, on[engine], wanted, args)
     except KeyboardInterrupt:
-        print("stopped; --resume goes on", file=sys.stderr)
+        print("stopped; --resume continues the run", file=sys.stderr)
         return 130
     stores = [store for engine in REFERENCES if (store := stored(engine)) is not None]
     found = compare(stores, seeds=args.seeds)

@@ -65,11 +65,12 @@ class Part:
 
 
 PARTS = (
-    Part(name="as it is"),
+    Part(name="nothing"),
     Part(name="no margin of pacing", parameters={"pacing_margin": 0}),
     Part(name="no ProbeRTT", parameters={"probe_rtt_time": "0s"}),
     Part(
-        name="ten rounds of no growth end Startup, not three", parameters={"full_pipe_rounds": 10}
+        name="ten rounds without growth end Startup, not three",
+        parameters={"full_pipe_rounds": 10},
     ),
     Part(name="the fifth minute, not the first", begins_s=240),
     Part(
@@ -104,7 +105,7 @@ def curve(gain: float, part: Part, seeds: int, jobs: int | None) -> dict[float, 
     return {loss: found[i * seeds : (i + 1) * seeds] for i, loss in enumerate(GRIDS[gain])}
 
 
-def told(curve_: dict[float, list[float]]) -> str:
+def cliff_pct(curve_: dict[float, list[float]]) -> str:
     """The loss of the cliff in percent, as text."""
     try:
         return f"{100 * cliff.half(curve_):.1f}"
@@ -172,17 +173,17 @@ def account(gain: float, loss: float, seeds: int, jobs: int | None) -> str:
         tree = cliff.scenario(gain, loss, detection=False)
         return run(from_tree(tree), seed=seed, sample_interval="1ms", progress=keep_on)
 
-    told_ = Account()
+    changes = Account()
     for run_ in everywhere(range(1, seeds + 1), one, cost=lambda _: 1.0, jobs=jobs):
-        told_.add(run_, gain)
-    law = math.log(0.99 * gain * (1 - loss))
-    low, middle, high = statistics.quantiles(told_.begins, n=4)
+        changes.add(run_, gain)
+    theory = math.log(0.99 * gain * (1 - loss))
+    low, middle, high = statistics.quantiles(changes.begins, n=4)
     means = (
         f"{statistics.fmean(x):+.3f} ({len(x) / seeds:.1f})" if x else "–"
-        for x in told_.kinds.values()
+        for x in changes.kinds.values()
     )
     return (
-        f"| {gain} | {100 * loss:g} % | {middle:.0f} ({low:.0f} to {high:.0f}) | {law:+.3f} | "
+        f"| {gain} | {100 * loss:g} % | {middle:.0f} ({low:.0f} to {high:.0f}) | {theory:+.3f} | "
         f"{' | '.join(means)} |"
     )
 
@@ -191,40 +192,50 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--seeds", type=positive, default=21, help="of each point of the second table (default: 21)"
+        "--seeds",
+        type=positive,
+        default=21,
+        help="seeds of each point of the second and third table [default: 21]",
     )
     parser.add_argument(
-        "--many", type=positive, default=63, help="of each point of the first (default: 63)"
+        "--many",
+        type=positive,
+        default=63,
+        help="seeds of each point of the first table [default: 63]",
     )
-    parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
+    parser.add_argument(
+        "--jobs", type=positive, help="number of parallel processes [default: one per core]"
+    )
     args = parser.parse_args()
     gains = sorted(GRIDS)
     numbers = (3, 5, 9, 21, 45)
-    print("| gain | all seeds find, % |", *(f"{n} seeds |" for n in numbers))
+    print("| gain | cliff of all seeds, % |", *(f"{n} seeds |" for n in numbers))
     print("|---|---|" + "---|" * len(numbers))
     for gain in gains:
         every = curve(gain, PARTS[0], args.many, args.jobs)
         print(
-            f"| {gain} | {told(every)} |", *(f"± {spread(every, n)} |" for n in numbers), flush=True
+            f"| {gain} | {cliff_pct(every)} |",
+            *(f"± {spread(every, n)} |" for n in numbers),
+            flush=True,
         )
     print()
     print(
-        "| gain | loss | after 2 s, Mbit/s | a cycle's law | a cycle | one at a full path | "
-        "ProbeRTT | a timeout |"
+        "| gain | loss | after 2 s, Mbit/s | cycle, theory | cycle | cycle at a full path | "
+        "ProbeRTT | timeout |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for gain, losses in INSIDE.items():
         for loss in losses:
             print(account(gain, loss, args.seeds, args.jobs), flush=True)
     print()
-    print("| taken away |", *(f"gain {gain} |" for gain in gains))
+    print("| removed |", *(f"gain {gain} |" for gain in gains))
     print("|---|" + "---|" * len(gains))
     print("| 1 − 1/gain |", *(f"{100 * (1 - 1 / gain):.1f} |" for gain in gains))
     print("| 1 − 1/(0.99 gain) |", *(f"{100 * (1 - 1 / (0.99 * gain)):.1f} |" for gain in gains))
     for part in PARTS:
         print(
             f"| {part.name} |",
-            *(f"{told(curve(g, part, args.seeds, args.jobs))} |" for g in gains),
+            *(f"{cliff_pct(curve(g, part, args.seeds, args.jobs))} |" for g in gains),
             flush=True,
         )
 

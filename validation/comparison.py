@@ -106,7 +106,7 @@ def _simulated(path: Path, plan: Plan) -> Callable[[int, float], Measurement]:
     return measure
 
 
-def repeated(path: Path, plan: Plan, loads: int) -> Callable[[int, float], Measurement]:
+def repeated_measurement(path: Path, plan: Plan, loads: int) -> Callable[[int, float], Measurement]:
     """A measurement with `--repeats`: independent loads of the same path, one after the other."""
     once = _simulated(path, plan)
 
@@ -144,7 +144,7 @@ def repeated(path: Path, plan: Plan, loads: int) -> Callable[[int, float], Measu
     return measure
 
 
-def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
+def page_measurement(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
     """A measurement with `--test page`: one flow in each direction while a page is loaded
     repeatedly.
     """
@@ -172,7 +172,7 @@ def paged(path: Path, fetch: str) -> Callable[[int, float], Measurement]:
     return measure
 
 
-def flooded(path: Path, stream: JsonObject) -> Callable[[int, float], Measurement]:
+def udp_flood_measurement(path: Path, stream: JsonObject) -> Callable[[int, float], Measurement]:
     """A measurement with `--test udp_flood`: pings, and datagrams of which only the totals are
     known.
     """
@@ -243,7 +243,7 @@ def latency_result(sent: list[float], response_s: list[float], rtt_s: list[float
     }
 
 
-def pinged(path: Path, *flows: Flow) -> Callable[[int, float], JsonObject]:
+def ping_measurement(path: Path, *flows: Flow) -> Callable[[int, float], JsonObject]:
     """A measurement with one request per millisecond over a simulated path that also carries these
     flows.
     """
@@ -269,7 +269,7 @@ def pinged(path: Path, *flows: Flow) -> Callable[[int, float], JsonObject]:
     return measure
 
 
-def interrupted(
+def interrupted_measurement(
     per_s: float, mean_s: float, *, seconds: int = 11
 ) -> Callable[[int, float], JsonObject]:
     """A measurement with one request per millisecond to a host that is interrupted. Interruptions
@@ -476,36 +476,43 @@ CASES = (
     Case("the same, fq_codel, 10 s", _simulated(FAIR, Plan(at_once=True))),
     Case(
         "3 loads of 2 CUBIC flows, 5 s",
-        repeated(CUBIC, Plan(streams=2, load_s=5, directions=("down",)), 3),
+        repeated_measurement(CUBIC, Plan(streams=2, load_s=5, directions=("down",)), 3),
         ("down_mbit",),
     ),
     Case(
         "5 loads of 1 CUBIC flow, 0.1 % loss, 5 s",
-        repeated(replace(CUBIC, loss="0.1%"), Plan(streams=1, load_s=5, directions=("down",)), 5),
+        repeated_measurement(
+            replace(CUBIC, loss="0.1%"), Plan(streams=1, load_s=5, directions=("down",)), 5
+        ),
     ),
-    Case("page in parallel", paged(CUBIC, "parallel")),
-    Case("page in sequence, fq_codel", paged(FAIR, "sequential")),
-    Case("UDP 24 Mbit/s over 20 Mbit/s", flooded(CUBIC, _udp("24Mbit"))),
-    Case("UDP 24 Mbit/s over 20 Mbit/s, pie", flooded(PIE, _udp("24Mbit"))),
+    Case("page in parallel", page_measurement(CUBIC, "parallel")),
+    Case("page in sequence, fq_codel", page_measurement(FAIR, "sequential")),
+    Case("UDP 24 Mbit/s over 20 Mbit/s", udp_flood_measurement(CUBIC, _udp("24Mbit"))),
+    Case("UDP 24 Mbit/s over 20 Mbit/s, pie", udp_flood_measurement(PIE, _udp("24Mbit"))),
     Case(
         "UDP on and off, 30 Mbit/s",
-        flooded(CUBIC, _udp("30Mbit") | {"kind": "on_off", "on": "200ms", "off": "300ms"}),
+        udp_flood_measurement(
+            CUBIC, _udp("30Mbit") | {"kind": "on_off", "on": "200ms", "off": "300ms"}
+        ),
     ),
     Case("iperf2 -u, server, 10 s", _text(iperf2_udp, 20, seconds=10)),
     Case("iperf2 -u, server, 30 s", _text(iperf2_udp, 20, seconds=30)),
-    Case("latency, path with jitter 1 ms", pinged(Path(rate="100Mbit", rtt="5ms", jitter="1ms"))),
-    Case("latency, beside 1 CUBIC flow", pinged(CUBIC, Flow("cubic"))),
-    Case("latency, beside 4 flows, fq_codel", pinged(FAIR, Flow("cubic", count=4))),
+    Case(
+        "latency, path with jitter 1 ms",
+        ping_measurement(Path(rate="100Mbit", rtt="5ms", jitter="1ms")),
+    ),
+    Case("latency, beside 1 CUBIC flow", ping_measurement(CUBIC, Flow("cubic"))),
+    Case("latency, beside 4 flows, fq_codel", ping_measurement(FAIR, Flow("cubic", count=4))),
     Case(
         "latency, beside UDP on and off",
-        pinged(
+        ping_measurement(
             CUBIC,
             Flow(workload=_udp("30Mbit") | {"kind": "on_off", "on": "200ms", "off": "300ms"}),
         ),
     ),
-    Case("latency, 1 interruption of 5 ms per s", interrupted(1, 0.005)),
-    Case("latency, 10 interruptions of 2 ms per s", interrupted(10, 0.002)),
-    Case("latency, 2 interruptions of 300 ms per s", interrupted(2, 0.3)),
+    Case("latency, 1 interruption of 5 ms per s", interrupted_measurement(1, 0.005)),
+    Case("latency, 10 interruptions of 2 ms per s", interrupted_measurement(10, 0.002)),
+    Case("latency, 2 interruptions of 300 ms per s", interrupted_measurement(2, 0.3)),
     Case("iperf2 -i 1, 10 s", _text(iperf2, 20, every=1, seconds=10)),
     Case("iperf2 -i 2, 10 s", _text(iperf2, 9.96, every=2, seconds=10)),
     Case(
@@ -605,12 +612,12 @@ def _live_row() -> Iterator[str]:
     told = json.loads(LIVE.read_text(encoding="utf-8"))
     yield ""
     yield (
-        f"{told['pairs']} pairs of real runs of `narrows latency` over loopback "
-        f"({told['lasted_s']:g} s each, started on {told['began'][:10]}, Linux {told['kernel']}, "
-        f"load of the machine {told['load'][0]:g} to {told['load'][1]:g} on two processors): "
-        f"{told['false']['response time']} pairs with a false verdict on the response time, "
-        f"{told['false']['its round trip']} on the round trip. Interruptions delayed most "
-        "responses, so that these pairs show errors but no power."
+        f"There are {told['pairs']} pairs of real runs of `narrows latency` over loopback, of "
+        f"{told['lasted_s']:g} s each. They started on {told['began'][:10]} on Linux "
+        f"{told['kernel']}, with a load of {told['load'][0]:g} to {told['load'][1]:g} on two "
+        f"processors. {told['false']['response time']} pairs have a false verdict on the response "
+        f"time, and {told['false']['its round trip']} on the round trip. Interruptions delayed "
+        "most responses, so that these pairs show errors but no power."
     )
 
 

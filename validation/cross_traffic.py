@@ -135,12 +135,12 @@ def lines(found: dict[str, list[JsonObject]]) -> Iterator[str]:
     yield "# Detection of cross traffic in simulated measurements"
     yield ""
     yield (
-        "`python -m validation.cross_traffic` writes this page. Each path is measured with four "
-        "CUBIC flows for 8 s after 3 s without load, and with a ping at a random time in each "
-        "20 ms. Intermittent UDP uses 20 to 60 % of the link while it is on; its on and off times "
-        "are exponentially distributed with a mean of half a period. UDP in step sends a whole "
-        "number of packets in each ping interval; the last row has pings of equal intervals, which "
-        "other tools send."
+        "`python -m validation.cross_traffic` writes this page. Each path is measured for 3 s "
+        "without load and then for 8 s with four CUBIC flows. A ping is sent at a random time in "
+        "each 20 ms. Intermittent UDP uses 20 to 60 % of the link while it is on; its on and off "
+        "times are exponentially distributed with a mean of half a period. UDP in step sends a "
+        "whole number of packets in each ping interval; the last row has pings of equal "
+        "intervals, which other tools send."
     )
     yield ""
     yield (

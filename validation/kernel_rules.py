@@ -174,11 +174,11 @@ def _cost_of(tree: JsonObject) -> float:
     return float("Gbit" in str(tree["path"]["rate"]))
 
 
-def around(rule: Rule, releases: Iterable[str]) -> tuple[str, ...]:
+def releases_around(rule: Rule, releases: Iterable[str]) -> tuple[str, ...]:
     """The newest release without the rule and the oldest one with it; nothing if one is missing.
 
     >>> rule = next(rule for rule in rules_of("7.3") if rule.name == "sack_compression")
-    >>> around(rule, ["4.20", "4.4", "4.15", "5.10"])
+    >>> releases_around(rule, ["4.20", "4.4", "4.15", "5.10"])
     ('4.15', '4.20')
     """
     ordered = sorted(releases, key=lambda text: [int(part) for part in text.split(".")])
@@ -226,7 +226,7 @@ def _measured(rules: Sequence[Shown]) -> dict[tuple[str, str, str], Values]:
     kernels = {one.release: one for one in store.built() if one.current and "+" not in one.name}
     todo: dict[tuple[str, str, str], tuple[JsonObject, EngineChoice]] = {}
     for one in rules:
-        for kernel in (kernels[name] for name in around(one.rule, kernels)):
+        for kernel in (kernels[name] for name in releases_around(one.rule, kernels)):
             linux = EngineChoice("linux", kernel.key, kernel.name)
             tree = one.host(kernel.release)
             todo["linux", kernel.release, one.case] = tree, linux
@@ -260,7 +260,7 @@ def table(
                 if (key[0], key[2]) == (engine, one.case)]
             for engine in ("linux", "sim")
         }  # fmt: skip
-        ends = around(one.rule, dict(engines["linux"]))
+        ends = releases_around(one.rule, dict(engines["linux"]))
         cells = ["–", "–", "–"]
         if ends:
             cells = [

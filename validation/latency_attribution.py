@@ -105,7 +105,7 @@ def run(*words: str) -> None:
     subprocess.run(words, check=True, capture_output=True, text=True)
 
 
-def lacking() -> str:
+def missing_requirements() -> str:
     """The requirements of this test that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "network namespaces with token buckets need root"
@@ -196,7 +196,7 @@ def socket_in(pid: int) -> socket.socket:
             _LIBC.setns(here.fileno(), _NEWNET)
 
 
-def filler(sender: socket.socket, host: str) -> Callable[[], None]:
+def queue_filler(sender: socket.socket, host: str) -> Callable[[], None]:
     """A function that fills the queue of a host through a socket of this host."""
     nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
     load = bytes(FILL)
@@ -207,7 +207,7 @@ def filler(sender: socket.socket, host: str) -> Callable[[], None]:
     return fill
 
 
-def hog(processor: int) -> Callable[[], None]:
+def processor_load(processor: int) -> Callable[[], None]:
     """A function that occupies a processor for the time of a stall."""
 
     def take() -> None:
@@ -250,11 +250,11 @@ def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Jso
             assert serving.stdout is not None
             serving.stdout.readline()
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asking:
-                began = stalls(pids, place, trials, seed)
+                began = cause_stalls(pids, place, trials, seed)
                 told = json.loads(asking.communicate(timeout=120)[0])
         finally:
             serving.terminate()
-    blamed = Counter(_whose(told, began) if began else _own(told, trials))
+    blamed = Counter(_whose(told, began) if began else _attribution_of_stalls(told, trials))
     return {
         "place": place.name,
         "right": place.right,
@@ -264,7 +264,7 @@ def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Jso
     }
 
 
-def calm(pids: dict[str, int], trials: int) -> bool:
+def machine_is_idle(pids: dict[str, int], trials: int) -> bool:
     """Whether the machine itself causes at most a tenth as many stalls. More of them would make the
     attribution useless.
     """
@@ -274,7 +274,7 @@ def calm(pids: dict[str, int], trials: int) -> bool:
     return trials - nobody <= trials // 10
 
 
-def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[float]:
+def cause_stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[float]:
     """Causes the stalls of a place. Returns the start of each, in s since 1970.
 
     Stalls that client or server cause by `--stall` are not caused here.
@@ -285,9 +285,9 @@ def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[f
     began = []
     with contextlib.ExitStack() as held:
         if place.fill:
-            stall = filler(held.enter_context(socket_in(pids[place.fill])), place.fill)
+            stall = queue_filler(held.enter_context(socket_in(pids[place.fill])), place.fill)
         else:
-            stall = hog(place.hog or 0)
+            stall = processor_load(place.hog or 0)
         time.sleep(0.5)
         for _ in range(trials):
             time.sleep(BETWEEN_S * draw.uniform(0.7, 1.3))
@@ -313,7 +313,7 @@ def _whose(told: JsonObject, began: list[float]) -> Iterator[str]:
         yield max(near, key=lambda s: s[1])[2] if near else "nobody"
 
 
-def _own(told: JsonObject, trials: int) -> Iterator[str]:
+def _attribution_of_stalls(told: JsonObject, trials: int) -> Iterator[str]:
     """The attribution of each stall that client or server caused by `--stall`. Adjacent slow
     answers belong to one stall.
     """
@@ -342,9 +342,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--trials", type=positive, default=TRIALS)
-    parser.add_argument("--only", help="a place")
+    parser.add_argument("--only", help="test only this place")
     asked = parser.parse_args()
-    if missing := lacking():
+    if missing := missing_requirements():
         print(missing, file=sys.stderr)
         return 2
     right = True

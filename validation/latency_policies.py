@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from narrows.host.live import HOST
 from narrows.json_object import JsonObject
 from narrows.latency.render import span
-from validation.latency_tools import FAR, two
+from validation.latency_tools import FAR, two_hosts
 from validation.stored import HERE
 
 PAGE = HERE.parent / "docs/reference/latency-measured.md"
@@ -133,7 +133,7 @@ def far_ends(far: list[str], device: str) -> Iterator[None]:
         yield
 
 
-def asked(near: list[str], *words: str | int) -> JsonObject:
+def run_latency(near: list[str], *words: str | int) -> JsonObject:
     """Runs `narrows-host latency` on the near host, and returns its JSON."""
     command = [*near, str(HOST), "latency", FAR, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -150,12 +150,12 @@ def device_of(far: list[str]) -> str:
     return next(str(link["ifname"]) for link in json.loads(links.stdout) if link["ifname"] != "lo")
 
 
-def climbed(near: list[str], load: str, rounds: int, seconds: float) -> list[Step]:
+def measured_steps(near: list[str], load: str, rounds: int, seconds: float) -> list[Step]:
     """Measures all steps of the ladder in alternating rounds."""
     steps = ladder()
     for _ in range(rounds):
         for step in steps:
-            told = asked(
+            told = run_latency(
                 near, "--speaks", step.speaks, "--port", step.port, "--policy", step.policy,
                 "--load", load,
                 "--rounds", 1, "--duration", f"{seconds}s",
@@ -177,7 +177,7 @@ def answered_in_kernel(near: list[str], rounds: int, seconds: float) -> dict[str
         ]
         for _ in range(rounds):
             for step in both:
-                told = asked(
+                told = run_latency(
                     near, "--speaks", "echo", "--port", step.port, "--policy", policy, "--pace",
                     "pingpong",
                     "--no-stamps", "--duration", f"{seconds}s",
@@ -332,18 +332,20 @@ reply is read. Each row adds a setting to the row before it.
 def main() -> int:
     """Measures, and prints the criteria that are not met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one minute, and no page")
+    parser.add_argument("--quick", action="store_true", help="run for one minute and write no page")
     quick = parser.parse_args().quick
     if os.geteuid() != 0:
         sys.exit("real-time classes, XDP and network namespaces need root")
     rounds, seconds = (2, 0.5) if quick else (4, 1.0)
-    with two() as (near, far), far_ends(far, device_of(far)):
-        lab = asked(
+    with two_hosts() as (near, far), far_ends(far, device_of(far)):
+        lab = run_latency(
             near, "--port", URGENT, "--policy", POLICIES, "--load", "none,cpu", "--rounds", rounds,
             "--duration", f"{rounds * seconds}s",
         )  # fmt: skip
         kernel = answered_in_kernel(near, rounds, seconds)
-        climbs = {load: climbed(near, load, rounds, 1.5 * seconds) for load in ("none", "cpu")}
+        climbs = {
+            load: measured_steps(near, load, rounds, 1.5 * seconds) for load in ("none", "cpu")
+        }
     text = page(lab, kernel, climbs)
     wrong = verdicts(lab, kernel)
     if quick:

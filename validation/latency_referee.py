@@ -42,7 +42,7 @@ _LINE = re.compile(r"-(\d+)\s+\[\d+\] .*?\s(\d+)\.(\d{6}): (\w+)(\(| -> |: )(.*)
 """A line of the trace: process id, s, µs, event, delimiter, and the rest of the line."""
 
 
-def lacking() -> str:
+def missing_requirements() -> str:
     """The requirements of tracing that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "tracepoints need root"

@@ -71,7 +71,7 @@ PAIRS = (
 )
 
 
-def lacking() -> str:
+def missing_requirements() -> str:
     """The requirements of this test that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "two network namespaces need root"
@@ -81,7 +81,7 @@ def lacking() -> str:
 
 
 @contextlib.contextmanager
-def two() -> Iterator[tuple[list[str], list[str]]]:
+def two_hosts() -> Iterator[tuple[list[str], list[str]]]:
     """Creates the two hosts. Yields the command prefixes that run a command on the host near and on
     the host far.
     """
@@ -167,7 +167,7 @@ def started(command: Sequence[str], referee: Referee | None) -> str:
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
-def ours(near: list[str], *words: str) -> Tool:
+def narrows_latency(near: list[str], *words: str) -> Tool:
     """A run of `narrows latency`."""
 
     def turn(referee: Referee | None) -> Turn:
@@ -272,12 +272,12 @@ def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Tu
     """Runs all tools in alternating rounds; every other round is in reverse order."""
     tools = {
         "sockperf, ping-pong": sockperf(near),
-        "ours, ping-pong": ours(
+        "ours, ping-pong": narrows_latency(
             near, *ECHO, "--pace", "pingpong", "--no-stamps", "--duration", "1s"
         ),
         "irtt": irtt(near),
         "irtt, GOMAXPROCS=1": irtt(near, "GOMAXPROCS=1"),
-        "ours of irtt's server": ours(
+        "ours of irtt's server": narrows_latency(
             near,
             *IRTT,
             "--interval",
@@ -298,7 +298,7 @@ def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Tu
             if referee is not None and len(turn.saw) != turn.told.total():
                 print(
                     f"{name}: the kernel recorded {len(turn.saw)} exchanges of "
-                    f"{turn.told.total()}: the run is left out",
+                    f"{turn.told.total()}; this run is not counted",
                     file=sys.stderr,
                 )
                 continue
@@ -320,7 +320,7 @@ def row(name: str, turn: Turn) -> str:
     return f"| {name} | {' | '.join(cells)} | {turn.told.total():,} |"
 
 
-def wrong(name: str, turn: Turn) -> list[str]:
+def disagreements(name: str, turn: Turn) -> list[str]:
     """A line for each quantile at which a tool differs from the kernel."""
     said = []
     for quantile in QUANTILES:
@@ -333,7 +333,7 @@ def wrong(name: str, turn: Turn) -> list[str]:
     return said
 
 
-def by_chance(a: Turn, b: Turn, name: str) -> float:
+def probability_by_chance(a: Turn, b: Turn, name: str) -> float:
     """The probability that two tools differ as much at this quantile if their runs are assigned at
     random.
     """
@@ -354,7 +354,7 @@ def by_chance(a: Turn, b: Turn, name: str) -> float:
     )
 
 
-def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
+def comparison_lines(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
     """Lines about the agreement of two tools, and the part of the exchange in which they differ."""
     a, b, said = seen[other], seen[own], []
     apart = [
@@ -376,8 +376,8 @@ def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
                 f"; most of it is {what}: {of_a} and {of_b} µs at {name}, recorded by the kernel"
             )
         words += (
-            "; runs shuffled between the two differ as much in "
-            f"{100 * by_chance(a, b, name):.0f} of 100 cases"
+            "; with the runs assigned to the two tools at random, they differ as much in "
+            f"{100 * probability_by_chance(a, b, name):.0f} of 100 cases"
         )
         said.append(words + ".")
     return said
@@ -390,10 +390,10 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=positive, default=8)
     asked = parser.parse_args()
-    if missing := lacking():
+    if missing := missing_requirements():
         print(missing, file=sys.stderr)
         return 2
-    with two() as hosts, contextlib.ExitStack() as held:
+    with two_hosts() as hosts, contextlib.ExitStack() as held:
         near, far = ([*words, *URGENT] for words in hosts)
         for command in (
             [str(HOST), "serve", "--tied", "--echo", str(OURS_PORT)],
@@ -406,8 +406,8 @@ def main() -> int:
             held.callback(child.wait)
             held.callback(child.terminate)
         time.sleep(1)
-        if no_referee := latency_referee.lacking():
-            print(f"no referee: {no_referee}", file=sys.stderr)
+        if no_referee := latency_referee.missing_requirements():
+            print(f"the kernel records no exchanges: {no_referee}", file=sys.stderr)
         referee = None if no_referee else held.enter_context(Referee(NEAR_DEVICE, SIZE).ready())
         seen = rounds(near, asked.rounds, referee)
     head = " | ".join(f"{name} reported | {name} kernel" for name in QUANTILES)
@@ -416,16 +416,18 @@ def main() -> int:
     for name, turn in seen.items():
         print(row(name, turn))
     print()
-    told = [said for name, turn in seen.items() for said in wrong(name, turn)]
+    told = [said for name, turn in seen.items() for said in disagreements(name, turn)]
     print(
         "".join(f"{said}.\n" for said in told)
         or "Each tool reports the values that the kernel recorded for its exchanges.\n",
         end="",
     )
     for other, own in PAIRS:
-        print("\n".join(beside(other, own, seen)))
+        print("\n".join(comparison_lines(other, own, seen)))
     # Without the kernel as the reference it is unknown which tool is right.
-    differ = any("differ" in said for other, own in PAIRS for said in beside(other, own, seen))
+    differ = any(
+        "differ" in said for other, own in PAIRS for said in comparison_lines(other, own, seen)
+    )
     return 1 if any(said.startswith("ours") for said in told) or (referee is None and differ) else 0
 
 

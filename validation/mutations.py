@@ -95,7 +95,7 @@ class Mutation:
     problem: str = ""
 
 
-def usual(model: str) -> str:
+def usual_file(model: str) -> str:
     """The usual source file of a model."""
     for room in ROOMS:
         for file in (f"core/src/{room}/{model}.rs", f"core/src/{room}/{model}/mod.rs"):
@@ -150,7 +150,7 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         if not any(fnmatchcase(model, pattern) for pattern in which.split(",")):
             continue
         read = tomllib.loads(file.read_text(encoding="utf-8"))
-        own = "" if "prefix" in read else usual(model)
+        own = "" if "prefix" in read else usual_file(model)
         tests = tuple(read.get("tests", ()))
         given = read.get("prefix", [])
         prefixes = tuple([given] if isinstance(given, str) else given)
@@ -240,7 +240,7 @@ def restored(files: dict[str, str], copy: Path) -> None:
         (copy / file).write_text(text, encoding="utf-8")
 
 
-def own(m: Mutation, failed: list[str]) -> tuple[str, ...]:
+def own_failures(m: Mutation, failed: list[str]) -> tuple[str, ...]:
     """The failed tests of the mutated model, without the prefix."""
     return tuple(
         name.removeprefix(prefix)
@@ -250,7 +250,7 @@ def own(m: Mutation, failed: list[str]) -> tuple[str, ...]:
     )
 
 
-def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
+def try_batch(batch: list[Mutation], copy: Path, target: Path) -> None:
     """Builds and tests one mutation of each model together. Mutations that do not compile are
     removed, and the others are tried again.
     """
@@ -262,7 +262,7 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
         failed = FAILED.findall(done.stdout)
         if "test result:" in done.stdout:
             for m in batch:
-                m.noticed = own(m, failed)
+                m.noticed = own_failures(m, failed)
             return
         broken = [m for m in batch if re.search(rf"--> {re.escape(m.file)}\b", done.stderr)]
         if not broken:
@@ -272,7 +272,7 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
         batch = [m for m in batch if m not in broken]
 
 
-def alone(m: Mutation, copy: Path, target: Path) -> None:
+def try_alone(m: Mutation, copy: Path, target: Path) -> None:
     """Tries a mutation that no unit test detected with the tests of `core/tests` that its list
     names.
     """
@@ -295,17 +295,17 @@ def switch_off(rules: list[Mutation], copy: Path, target: Path) -> None:
         done = tried(copy, target, only=m.prefix, off=m.off)
         if "test result:" not in done.stdout:
             raise SystemExit(f"the copy cannot be built:\n{done.stderr[-3000:]}")
-        m.noticed = own(m, FAILED.findall(done.stdout))
+        m.noticed = own_failures(m, FAILED.findall(done.stdout))
         if m.tests and not m.noticed:
             done = tried(copy, target, m.tests, off=m.off)
             m.noticed = tuple(
                 name.partition("::")[2] or name for name in FAILED.findall(done.stdout)
             )
-        tell(m)
+        print_result(m)
     file.write_text(before, encoding="utf-8")
 
 
-def tell(m: Mutation, place: str = "") -> None:
+def print_result(m: Mutation, place: str = "") -> None:
     """Prints the result of a mutation."""
     seen = ", ".join(m.noticed[:SHOWN])
     text = f"{m.model}: {m.rule}: {len(m.noticed)} tests {seen} {m.problem}"
@@ -361,7 +361,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--only", default="*", help="these models, and their part of the page: 'bbr*,cake'"
+        "--only",
+        default="*",
+        help="patterns of the models to test: 'bbr*,cake'; other parts of the page remain",
     )
     asked = parser.parse_args()
     models = listed(asked.only)
@@ -381,12 +383,12 @@ def main() -> None:
         rounds = max(len(rules) for rules in edits.values())
         for number in range(rounds):
             batch = [rules[number] for rules in edits.values() if number < len(rules)]
-            attempt(batch, copy, target)
+            try_batch(batch, copy, target)
             for m in batch:
                 if m.tests and not m.noticed and not m.problem:
-                    alone(m, copy, target)
+                    try_alone(m, copy, target)
             for m in batch:
-                tell(m, f"{number + 1}/{rounds} ")
+                print_result(m, f"{number + 1}/{rounds} ")
         off = [m for rules in models.values() for m in rules if m.off]
         if off:
             switch_off(off, copy, target)

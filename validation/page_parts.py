@@ -128,8 +128,8 @@ def page(found: dict[str, list[Parts]]) -> str:
         "",
         *fill(
             f"A document reports that wget fetches 62 objects of 1.8 MB in 8 s, and in "
-            f"{PUBLISHED_S} s beside twelve streams, and that {PUBLISHED_PCT} % of this time is "
-            "the set-up of connections. narrows reproduces the times with [the "
+            f"{PUBLISHED_S} s beside twelve streams. It attributes {PUBLISHED_PCT} % of this time "
+            "to the set-up of connections. The simulator reproduces the times with [the "
             "scenario](../../scenarios/workload/page-beside-a-download.toml). No share that "
             f"divides the time of a connection is {PUBLISHED_PCT} % on this path, neither in the "
             "simulator nor with wget.",

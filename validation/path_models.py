@@ -204,11 +204,11 @@ def one(seed: int) -> JsonObject:
     if found is None:
         return row
     path, _ = drawn(seed)
-    ahead = {"true": _asked(path, seed), "model": _asked(found.path(), seed + 1)}
+    ahead = {"true": _loaded_metrics(path, seed), "model": _loaded_metrics(found.path(), seed + 1)}
     return row | {"unseen": ahead}
 
 
-def _asked(path: nw.Path, seed: int) -> JsonObject:
+def _loaded_metrics(path: nw.Path, seed: int) -> JsonObject:
     """Goodput of two flows of `UNSEEN` and p95 ping RTT under this load, as means of three runs."""
     goodput, p95 = [], []
     for more in range(3):
@@ -592,7 +592,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--calibrate", action="store_true", help="determine the intervals and write them"
     )
-    parser.add_argument("--only", type=int, help="one seed")
+    parser.add_argument("--only", type=int, help="test only this seed")
     parser.add_argument(
         "--first",
         type=positive,
@@ -600,7 +600,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="test only this number of paths, and write no page",
     )
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
-    parser.add_argument("--jobs", type=positive, default=2, help="processes (default: 2)")
+    parser.add_argument(
+        "--jobs", type=positive, default=2, help="number of parallel processes [default: 2]"
+    )
     args = parser.parse_args(arguments)
     if args.only is not None:
         print(json.dumps(one(args.only), indent=1))

@@ -114,17 +114,17 @@ def measured(seed: int) -> JsonObject:
     echoed, told = _between(plain, sys.executable, "-m", "validation.echo", "far")
     if "error" not in told:
         row["echo_ms"] = json.loads(echoed)
-        _, told = _loaded(path, "cubic", LOAD, IDLE, "--out", str(_kept(seed, "json")))
-    return _keep(seed, "row", row | told)
+        _, told = _loaded(path, "cubic", LOAD, IDLE, "--out", str(_stored(seed, "json")))
+    return _store(seed, "row", row | told)
 
 
-def asked_for(seed: int) -> JsonObject:
+def measured_under_load(seed: int) -> JsonObject:
     """Emulates the path of a seed under the load of the prediction, and stores the results."""
     path, _ = path_of(seed)
     load, idle = (f"{t:g}s" for t in (UNSEEN_PLAN.load_s, UNSEEN_PLAN.idle_s))
-    more = ("--streams", str(UNSEEN_PLAN.streams), "--out", str(_kept(seed, f"{UNSEEN}.json")))
+    more = ("--streams", str(UNSEEN_PLAN.streams), "--out", str(_stored(seed, f"{UNSEEN}.json")))
     _, told = _loaded(path, UNSEEN, load, idle, *more)
-    return _keep(seed, f"{UNSEEN}.row", {"seed": seed} | told)
+    return _store(seed, f"{UNSEEN}.row", {"seed": seed} | told)
 
 
 def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[str, JsonObject]:
@@ -166,18 +166,18 @@ def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str,
         return done.stdout, {"instruments": {"trusted": told["trusted"], "why": told["why"]}}
 
 
-def _keep(seed: int, what: str, row: JsonObject) -> JsonObject:
-    _kept(seed, what).write_text(json.dumps(row) + "\n", encoding="utf-8")
+def _store(seed: int, what: str, row: JsonObject) -> JsonObject:
+    _stored(seed, what).write_text(json.dumps(row) + "\n", encoding="utf-8")
     return row
 
 
-def _kept(seed: int, what: str) -> Path:
+def _stored(seed: int, what: str) -> Path:
     return KEPT_LIVE / f"{seed}.{what}"
 
 
 def known(seed: int, what: str = "row") -> JsonObject | None:
     """The stored results of a path, or None."""
-    file = _kept(seed, what)
+    file = _stored(seed, what)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
@@ -192,7 +192,7 @@ def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], JsonObject
     runs = [
         (seed, what, run)
         for seed in seeds
-        for what, run in (("row", measured), (f"{UNSEEN}.row", asked_for))
+        for what, run in (("row", measured), (f"{UNSEEN}.row", measured_under_load))
     ]
     due = [one for one in runs if anew or not _trusted(known(*one[:2]))]
     due.sort(key=lambda one: not anew and known(*one[:2]) is not None)
@@ -213,7 +213,7 @@ def inferred(row: JsonObject) -> JsonObject:
     found = min(row["echo_ms"]) - sum(FRAME_BYTES * 8e-3 / rate for rate in mbit)
     row = row | {"truth": row["truth"] | {"rtt_ms": found}, "asked_ms": asked}
     try:
-        found = path_model.infer(files.read(_kept(row["seed"], "json")), seed=row["seed"])
+        found = path_model.infer(files.read(_stored(row["seed"], "json")), seed=row["seed"])
     except NarrowsError as error:
         return row | {"error": str(error)}
     row |= {"model": found.json()}
@@ -226,7 +226,7 @@ def compared(seed: int, path: nw.Path, model: nw.Path) -> JsonObject:
     """Results under the load of the prediction by direction: of the live run, of the path model,
     and of the simulated true path.
     """
-    live = _figures(files.read(_kept(seed, f"{UNSEEN}.json")))
+    live = _figures(files.read(_stored(seed, f"{UNSEEN}.json")))
     from_model = _played(model, seed)
     from_path = _played(path, seed)
     return {
@@ -419,7 +419,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", type=int, help="one seed")
+    parser.add_argument("--only", type=int, help="test only this seed")
     parser.add_argument(
         "--seeds", type=span, help="range of other seeds, such as 9000-9039; writes no page"
     )
@@ -429,7 +429,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="measure only missing runs and runs that were not trusted",
     )
     parser.add_argument(
-        "--measure", type=positive, metavar="N", help="measure only N of them, half a minute each"
+        "--measure", type=positive, metavar="N", help="measure only N paths, half a minute each"
     )
     parser.add_argument("--infer", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)
@@ -468,5 +468,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        print("stopped: what was measured before stays", file=sys.stderr)
+        print("stopped; the rows measured before remain", file=sys.stderr)
         sys.exit(130)

@@ -161,11 +161,11 @@ def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, JsonObject]
     return path, Truth(rtt, ahead, back), load
 
 
-def comes_and_goes(seed: int) -> tuple[nw.Path, Truth, JsonObject]:
+def intermittent_path(seed: int) -> tuple[nw.Path, Truth, JsonObject]:
     """The path of a seed with an intermittent UDP stream in its forward direction, the true
     parameters, and the load.
 
-    >>> comes_and_goes(7601)[2]["kind"]
+    >>> intermittent_path(7601)[2]["kind"]
     'on_off'
     """
     draw = random.Random(seed)
@@ -267,7 +267,7 @@ def one(seed: int, draw: Callable[[int], Drawn] = drawn) -> JsonObject:
 
 def one_on_off(seed: int) -> JsonObject:
     """Measures a simulated path with intermittent cross traffic and infers its path model."""
-    return one(seed, comes_and_goes)
+    return one(seed, intermittent_path)
 
 
 def measured_live(seed: int) -> JsonObject:
@@ -363,7 +363,7 @@ def holds(known: JsonObject, true: float) -> bool:
     return (low is None or low <= true) and (high is None or true <= high)
 
 
-def stated(known: JsonObject) -> bool:
+def has_known_end(known: JsonObject) -> bool:
     """Whether at least one end of the quantity's interval is known."""
     return known["low"] is not None or known["high"] is not None
 
@@ -389,7 +389,7 @@ def criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
         of = [(w["model"][name], w["truth"][true]) for w in every if w["truth"][true] is not None]
         add(
             f"interval of {name} contains the true value",
-            [holds(known, value) for known, value in of if stated(known)],
+            [holds(known, value) for known, value in of if has_known_end(known)],
         )
         closed = [
             holds(known, value) for known, value in of if None not in (known["low"], known["high"])
@@ -464,7 +464,7 @@ def on_off_criteria(rows: Sequence[JsonObject]) -> list[Criterion]:
     rates = [
         holds(w["model"]["rate_mbit"], w["truth"]["rate_mbit"])
         for w in every
-        if stated(w["model"]["rate_mbit"])
+        if has_known_end(w["model"]["rate_mbit"])
     ]
     return [
         criterion(
@@ -510,7 +510,7 @@ def on_off_table(rows: Sequence[JsonObject]) -> list[str]:
     return out
 
 
-def told(rows: Sequence[JsonObject], kind: str) -> str:
+def row_of_kind(rows: Sequence[JsonObject], kind: str) -> str:
     """A row of the page: the number of determined parameters for one kind of path."""
     every = [
         w
@@ -600,7 +600,7 @@ def markdown(rows: Sequence[JsonObject], on_off: Sequence[JsonObject]) -> str:
         "| kind | directions | family determined | rate determined | rate with two finite ends "
         "| median width of these |",
         "|---|---|---|---|---|---|",
-        *(told(good, kind) for kind in KINDS), "",
+        *(row_of_kind(good, kind) for kind in KINDS), "",
         "## Intermittent cross traffic", "",
         f"{len(on_off)} more simulated paths (seeds {ON_OFF.start} to {ON_OFF.stop - 1}) have "
         "on-off UDP cross traffic",
@@ -684,7 +684,7 @@ def others_tested(simulated: Sequence[int], live: Sequence[int], *, resume: bool
         for w in directions([row]):
             for name, true in QUANTITIES.items():
                 known, value = w["model"][name], w["truth"][true]
-                if value is not None and stated(known) and not holds(known, value):
+                if value is not None and has_known_end(known) and not holds(known, value):
                     kind = row["load"]["kind"]
                     print(f"{w['seed']} {kind} {w['way']}, {name}: {value:.4g} not in {known}")
     return int(unmet > 0)
@@ -697,13 +697,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", type=int, help="one simulated seed, as JSON")
+    parser.add_argument("--only", type=int, help="test one simulated seed and print JSON")
     parser.add_argument(
-        "--measure", type=positive, metavar="N", help="N missing emulated paths; writes no page"
+        "--measure",
+        type=positive,
+        metavar="N",
+        help="measure N missing emulated paths; writes no page",
     )
     parser.add_argument("--infer", action="store_true", help="measure nothing")
-    parser.add_argument("--seeds", type=span, metavar="A-B", help="other simulated paths")
-    parser.add_argument("--live", type=span, metavar="A-B", help="other emulated paths")
+    parser.add_argument(
+        "--seeds", type=span, metavar="A-B", help="range of seeds of other simulated paths"
+    )
+    parser.add_argument(
+        "--live", type=span, metavar="A-B", help="range of seeds of other emulated paths"
+    )
     args = parser.parse_args(arguments)
     KEPT_SHARED.mkdir(parents=True, exist_ok=True)
     if args.seeds or args.live:

@@ -125,7 +125,7 @@ def play(job: Job, keep_on: Progress) -> tuple[float, int]:
     return received_mbit(run_.flows[0]["series"], rtt_ms), retransmits_at_end(run_.samples, rtt_ms)
 
 
-def among(places: Places) -> list[Cell]:
+def cells_at(places: Places) -> list[Cell]:
     """The cells with these rates and RTTs."""
     return [
         cell
@@ -145,7 +145,7 @@ def goodputs(runs: Sequence[tuple[float, int]]) -> str:
     return ", ".join(f"{mbit:.4g}" for mbit in sorted(mbit for mbit, _ in runs))
 
 
-def again(runs: Sequence[tuple[float, int]]) -> str:
+def retransmits(runs: Sequence[tuple[float, int]]) -> str:
     """The numbers of retransmits of runs, sorted."""
     return ", ".join(str(n) for n in sorted(n for _, n in runs))
 
@@ -161,21 +161,23 @@ def row(first: str, others: Sequence[str]) -> None:
     print(f"| {first} | {' | '.join(others)} |")
 
 
-def both(cell: Cell, columns: Sequence[Sequence[tuple[float, int]]]) -> None:
+def print_cell(cell: Cell, columns: Sequence[Sequence[tuple[float, int]]]) -> None:
     """Prints two rows for a cell: its goodputs and its retransmits."""
     row(
         f"`{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit}",
         [goodputs(runs) for runs in columns],
     )
-    row(f"| retransmits | {cell.retransmits}", [again(runs) for runs in columns])
+    row(f"| retransmits | {cell.retransmits}", [retransmits(runs) for runs in columns])
 
 
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
+    parser.add_argument(
+        "--jobs", type=positive, help="number of parallel processes [default: one per core]"
+    )
     args = parser.parse_args()
-    odd, steps, pieced = among(ODD), among(STEPS), among(PIECED)
+    odd, steps, pieced = cells_at(ODD), cells_at(STEPS), cells_at(PIECED)
     seeds = range(1, SEEDS + 1)
     todo = [Job(cell, seed, spread=spread) for cell in odd for spread in SPREADS for seed in seeds]
     todo += [
@@ -201,27 +203,27 @@ def main() -> None:
         ["none" if s is None else f"{s.removesuffix('us')} µs" for s in SPREADS],
     )
     for cell in odd:
-        both(cell, [runs(Job(cell, spread=spread)) for spread in SPREADS])
+        print_cell(cell, [runs(Job(cell, spread=spread)) for spread in SPREADS])
     print()
     table("metric | published", [f"{longer:g} ms longer" for longer in LONGER_MS])
     for cell in steps:
-        both(cell, [runs(Job(cell, longer_ms=longer)) for longer in LONGER_MS])
+        print_cell(cell, [runs(Job(cell, longer_ms=longer)) for longer in LONGER_MS])
     print()
     table(
         "retransmits, published",
-        ["as in the map", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)],
+        ["default", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)],
     )
     for cell in pieced:
         row(
             f"`{name(cell)}` | {cell.retransmits}",
-            [again(runs(Job(cell, pieces=pieces))) for pieces in PIECES],
+            [retransmits(runs(Job(cell, pieces=pieces))) for pieces in PIECES],
         )
     print()
     table("retransmits, published", [f"{enough} ACKs" for enough in ENOUGH])
     for cell in pieced:
         row(
             f"`{name(cell)}` | {cell.retransmits}",
-            [again(runs(Job(cell, enough=enough))) for enough in ENOUGH],
+            [retransmits(runs(Job(cell, enough=enough))) for enough in ENOUGH],
         )
 
 

@@ -40,6 +40,7 @@ from validation.stored import HERE
 DATA = HERE / "evidence/published-linux-6.12.csv"
 PATH = ("cc", "buffer_kib", "rate_mbit", "rtt_ms")
 FIGURES = ("goodput_mbit", "retransmits")
+HEADINGS = {"goodput_mbit": "Goodput in Mbit/s", "retransmits": "Retransmitted segments"}
 STARTS = (0, 0.137, 0.311, 0.523, 0.741)
 """Start of the flow of each run, in s."""
 
@@ -121,7 +122,7 @@ def recorded() -> dict[str, list[tuple[float, int]]]:
     return found
 
 
-def keep(cell: Cell, start_s: float, told: tuple[float, int]) -> None:
+def store_run(cell: Cell, start_s: float, told: tuple[float, int]) -> None:
     """Adds the row of a run to the CSV file."""
     begun = DATA.exists()
     with DATA.open("a", encoding="utf-8", newline="") as file:
@@ -169,11 +170,10 @@ def tables() -> str:
     lines = []
     for figure, title in enumerate(FIGURES):
         lines += [
-            f"**{title}**",
+            f"## {HEADINGS[title]}",
             "",
-            "| path | published, 4.15 | 5.15 | Linux 6.12 | ours like 4.15 | like 5.15 | like "
-            "6.12 | "
-            "Linux 6.12 and ours like it |",
+            "| path | published, 4.15 | published, 5.15 | Linux 6.12 | narrows like 4.15 | narrows "
+            "like 5.15 | narrows like 6.12 | Linux 6.12 and narrows like 6.12 |",
             "|---|---|---|---|---|---|---|---|",
         ]
         for n in paths:
@@ -203,14 +203,16 @@ def main() -> int:
     """Records runs or prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "cells", nargs="*", help="such as cubic-100-1000-50: buffer in KiB, Mbit/s, ms"
+        "cells",
+        nargs="*",
+        help="cell, such as cubic-100-1000-50: buffer in KiB, rate in Mbit/s, RTT in ms",
     )
     parser.add_argument(
         "--program", nargs="+", help="program that runs a case on Linux [default: print the tables]"
     )
     most = range(1, len(STARTS) + 1)
     parser.add_argument(
-        "--runs", type=int, choices=most, default=2, help="of each cell (default: 2)"
+        "--runs", type=int, choices=most, default=2, help="number of runs of each cell [default: 2]"
     )
     args = parser.parse_args()
     if not args.program:
@@ -219,12 +221,12 @@ def main() -> int:
     every = all_cells()
     for which in args.cells:
         if which not in every:
-            parser.error(f"no published cell is called {which}")
+            parser.error(f"there is no published cell {which}")
     for run in range(args.runs):
         for which in args.cells:
             if len(recorded().get(which, ())) <= run:
                 cell = every[which][0]
-                keep(cell, STARTS[run], record(args.program, cell, STARTS[run]))
+                store_run(cell, STARTS[run], record(args.program, cell, STARTS[run]))
                 print(which, recorded()[which][-1], flush=True)
     return 0
 

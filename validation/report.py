@@ -126,9 +126,9 @@ class Validation:
                 ours_pct, linux_pct = 100 * agree / everything, 100 * own / known
                 found.append(
                     Simple(
-                        text=f"{where} the grid no more than {100 * linux.BELOW_LINUX:.0f} points "
-                        "below Linux against "
-                        f"itself: {ours_pct:.1f} % here, {linux_pct:.1f} % Linux",
+                        text=f"{where} the grid, the share of agreeing cases is at most "
+                        f"{100 * linux.BELOW_LINUX:.0f} percentage points below that of Linux "
+                        f"against itself: narrows {ours_pct:.1f} %, Linux {linux_pct:.1f} %",
                         met=ours_pct >= linux_pct - 100 * linux.BELOW_LINUX,
                     )
                 )
@@ -147,10 +147,10 @@ class Validation:
         found += [self._family(one) for one in of_cases.families(self.recorded or ())]
         found += [criterion for maps in self.maps or () for criterion in papers.criteria(maps)]
         for c in self.cliff or ():
-            where = "nowhere" if c.found is None else f"at {100 * c.found:.1f} %"
-            wanted = f"{100 * c.expected:.1f} % ± {100 * c.within:g} points wanted"
-            whose = "as in Linux" if c.detection else f"of gain {c.gain:g} alone"
-            found.append(Simple(text=f"BBR's cliff {whose}: {where}, {wanted}", met=c.met))
+            where = "not found" if c.found is None else f"at {100 * c.found:.1f} % of loss"
+            required = f"required {100 * c.expected:.1f} % ± {100 * c.within:g} percentage points"
+            rules = "as in Linux" if c.detection else f"with gain {c.gain:g}, no policer detection"
+            found.append(Simple(text=f"BBR's cliff {rules}: {where}, {required}", met=c.met))
         return found
 
     def _family(self, one: of_cases.Family) -> Simple:

@@ -46,7 +46,7 @@ def linux() -> dict[str, list[float]]:
     return found
 
 
-def told(values: list[float], digits: int = 1) -> str:
+def sorted_values(values: list[float], digits: int = 1) -> str:
     """The values of all runs in ascending order, as text."""
     return ", ".join(f"{value:.{digits}f}" for value in sorted(values))
 
@@ -77,9 +77,9 @@ def share(lab: Lab) -> Table:
         [
             f"{depth} BDP",
             value,
-            told(real.get(f"share-{depth}", [])) or "–",
-            told(got[depth, "linux-6.12"]),
-            told(got[depth, "linux-4.15"]),
+            sorted_values(real.get(f"share-{depth}", [])) or "–",
+            sorted_values(got[depth, "linux-6.12"]),
+            sorted_values(got[depth, "linux-4.15"]),
         ]
         for depth, value in model.items()
     ]
@@ -102,7 +102,9 @@ def share(lab: Lab) -> Table:
         depth, some, others = key
         value, name = said[key]
         path = f"{depth} BDP, {some} of BBR, {others} of CUBIC"
-        rows.append([path, value, told(real.get(name, [])) or "–", told(ours), "–"])
+        rows.append(
+            [path, value, sorted_values(real.get(name, [])) or "–", sorted_values(ours), "–"]
+        )
     return ["buffer", "model", "Linux 6.12", "narrows", "narrows, like 4.15"], rows
 
 
@@ -136,7 +138,7 @@ def queues(lab: Lab) -> Table:
     return ["buffer", "cc", "flows", "queue, BDP", "drops in 60 s"], rows
 
 
-def eight(lab: Lab) -> Table:
+def eight_flows(lab: Lab) -> Table:
     """Eight BBR flows at 128 kbit/s that start together or one after the other."""
     cases = {
         (apart, packets): Scenario(
@@ -160,15 +162,15 @@ def eight(lab: Lab) -> Table:
         [
             "simultaneous" if apart == 0 else f"{apart} s apart",
             f"{packets} packets, {packets * 1514 * 8 / 128000:.1f} s",
-            told(real.get(f"eight-{packets}", []), 2) or "–" if apart == 0 else "–",
-            told(values, 2),
+            sorted_values(real.get(f"eight-{packets}", []), 2) or "–" if apart == 0 else "–",
+            sorted_values(values, 2),
         ]
         for (apart, packets), values in got.items()
     ]
     return ["start of the flows", "buffer", "Linux 6.12: median RTT, s", "narrows, s"], rows
 
 
-def near(lab: Lab) -> Table:
+def short_rtts(lab: Lab) -> Table:
     """The goodput of CUBIC with 1 % of random loss over short RTTs."""
     cases = {
         rtt: Scenario(
@@ -187,7 +189,7 @@ def near(lab: Lab) -> Table:
     }
     got, real = by_case(lab, cases, lambda one: goodput()(one) * 1514 / 1448 / 0.99, 5), linux()
     rows = [
-        [f"{rtt} ms", told(real.get(f"near-{rtt}", [])) or "–", told(values)]
+        [f"{rtt} ms", sorted_values(real.get(f"near-{rtt}", [])) or "–", sorted_values(values)]
         for rtt, values in got.items()
     ]
     return ["RTT", "Linux 6.12, Mbit/s sent", "narrows, like 4.15"], rows
@@ -220,9 +222,12 @@ def westwood(lab: Lab) -> Table:
 
     rows = []
     for loss, published in ((0.1, "14.1"), (1, "2.51")):
-        ours = [told([sent(goodput()(one), loss) for one in runs[loss, name]]) for name in hosts]
+        ours = [
+            sorted_values([sent(goodput()(one), loss) for one in runs[loss, name]])
+            for name in hosts
+        ]
         stored = [
-            told([sent(v, loss) for v in real.get(f"{of}-{loss:g}", [])])
+            sorted_values([sent(v, loss) for v in real.get(f"{of}-{loss:g}", [])])
             for of in ("westwood", "singly")
         ]
         rows.append([f"{loss:g} %", published, *stored, *ours])
@@ -230,7 +235,7 @@ def westwood(lab: Lab) -> Table:
     return [*heads, "narrows", "narrows, like 4.15", "and the buffers of 4.15"], rows
 
 
-def short(lab: Lab) -> Table:
+def single_transfer(lab: Lab) -> Table:
     """The completion time of a single transfer of 100 kB, with and without pacing."""
     cases = {
         (cc, pacing): Scenario(
@@ -252,7 +257,7 @@ def short(lab: Lab) -> Table:
     return ["paced flows", "BBR, ms", "CUBIC, ms"], rows
 
 
-def standing(lab: Lab) -> Table:
+def queue_of_flows(lab: Lab) -> Table:
     """The queue of several BBR flows at 1 Gbit/s and 20 ms with a buffer of 8 BDP."""
     cases = {
         (number, like, gain): Scenario(
@@ -270,10 +275,10 @@ def standing(lab: Lab) -> Table:
             str(number),
             like,
             "yes" if gain else "no",
-            (told(real.get(f"standing-{number}", []), 2) or "–")
+            (sorted_values(real.get(f"standing-{number}", []), 2) or "–")
             if like == "linux-6.12" and gain
             else "–",
-            told(values, 2),
+            sorted_values(values, 2),
         ]
         for (number, like, gain), values in got.items()
     ]
@@ -286,7 +291,7 @@ def standing(lab: Lab) -> Table:
     ], rows
 
 
-def slide(lab: Lab) -> Table:
+def megabyte_transfer(lab: Lab) -> Table:
     """The completion time of a transfer of 1 MB with 20 % of loss and an RTT of 200 ms, by the
     direction of the loss.
     """
@@ -353,13 +358,13 @@ def startup(lab: Lab) -> Table:
     got = by_case(lab, cases, goodput(), 9)
     rows = [
         [f"{loss} %", f"{duration} s", f"{statistics.median(got[loss, duration]):.1f}",
-         told(got[loss, duration])]
+         sorted_values(got[loss, duration])]
         for loss, duration in cases
     ]  # fmt: skip
     return ["loss", "duration", "median of 9, Mbit/s", "all runs"], rows
 
 
-def ties(lab: Lab) -> Table:
+def varying_rtts(lab: Lab) -> Table:
     """The goodput of BBR of Linux 4.15 with a buffer of 100 KiB over long paths, by the variation
     of the RTT.
     """
@@ -383,7 +388,7 @@ def ties(lab: Lab) -> Table:
         [
             f"{c.rate_mbit} Mbit/s, {c.rtt_ms} ms",
             f"{c.goodput_mbit:.1f}",
-            *(told(got[c.rate_mbit, c.rtt_ms, name]) for name in jitters),
+            *(sorted_values(got[c.rate_mbit, c.rtt_ms, name]) for name in jitters),
         ]
         for c in places
     ]
@@ -452,9 +457,9 @@ def one_and_one(lab: Lab) -> Table:
     runs, real = lab.play(cases, seeds=3), linux()
     rows = []
     for (rate, rtt, depth), some in runs.items():
-        stored = told(real.get(f"pair-{rate}-{rtt}-{depth}", [])) or "–"
+        stored = sorted_values(real.get(f"pair-{rate}-{rtt}-{depth}", [])) or "–"
         lost = {cc: mid(some, again(cc)) for cc in ("bbr", "cubic")}
-        shares = told([part("bbr")(one) for one in some])
+        shares = sorted_values([part("bbr")(one) for one in some])
         rows.append(
             [
                 f"{rate} Mbit/s, {rtt} ms",
@@ -503,7 +508,7 @@ def windows(lab: Lab) -> Table:
         alone.append(average_window(cc, loss, even=False, growth=0.5))
         ours = sorted(got[cc, power])
         spread = f"{statistics.median(ours):.0f} ({ours[0]:.0f} to {ours[-1]:.0f})"
-        stored = told(real.get(f"window-{cc}-{power}", []), 0) or "–"
+        stored = sorted_values(real.get(f"window-{cc}-{power}", []), 0) or "–"
         rows.append(
             [cc, f"10^-{power}", str(value), *(f"{one:.0f}" for one in alone), stored, spread]
         )
@@ -586,9 +591,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
     ),
     "ties": (
         "BBR like 4.15 in 100 KiB of buffer over long paths",
-        ties,
+        varying_rtts,
         "With the rules of Linux 4.15, narrows is 4 to 8 % above the measurement in 100 KiB of "
-        "buffer over 100 to 200 ms, and within 1 % in 10 MB. Before Linux 5.10, an RTT equal to "
+        "buffer over 100 to 200 ms. In 10 MB, it is within 1 %. Before Linux 5.10, an RTT equal to "
         "the minimum renews the minimum. In virtual time, every cycle has an RTT that equals the "
         "minimum to the microsecond. Therefore ProbeRTT, which costs half a second of every ten "
         "at 200 ms, never starts. With a jitter of some microseconds (normal distribution with "
@@ -633,7 +638,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
     ),
     "eight": (
         "Eight BBR flows at 128 kbit/s",
-        eight,
+        eight_flows,
         "Eight flows that start at the same time never measure the empty path. Their minimum RTT "
         "includes the queue that they made, and the buffer determines it. If they start one after"
         " the other, the queue stays bounded: from 64 to 256 packets of buffer, it grows by far "
@@ -642,7 +647,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
     ),
     "near": (
         "CUBIC at 1 % of loss and 2 ms",
-        near,
+        short_rtts,
         "The published goodput at 2 ms is 25.2 Mbit/s. narrows has this goodput at 4 ms. The "
         "published runs used mahimahi. Its two shells (delay and link) forward packets at whole "
         "milliseconds, so that its RTT is longer than the configured delay. The publication does "
@@ -665,25 +670,25 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
     ),
     "short": (
         "100 kB alone, BBR for CUBIC",
-        short,
+        single_transfer,
         "BBR is paced from the first window on, CUBIC is not. Without pacing, both take the same "
         "time. If all flows are paced, CUBIC takes longer, too. The claim ``the same`` is wrong "
         "by the cost of pacing within a round trip.",
     ),
     "standing": (
         "The queue of several BBR flows",
-        standing,
+        queue_of_flows,
         "Two BDP are in flight. Linux adds room for super-packets and, since 5.1, for ACKs that "
         "arrive in clumps. The result is a queue of slightly more than one BDP. Without this "
-        "room, it is a tenth of a BDP less, which is at the edge of the published range "
+        "room, it is a tenth of a BDP less. This is at the edge of the published range "
         "(remembered as 0.5 to 1 BDP, of Linux 4.9). The rules of 4.15 make no difference. Linux "
         "6.12 over the same path of 1 Gbit/s has the same queue as narrows.",
     ),
     "slide": (
         "1 MB at 20 % of loss and 200 ms",
-        slide,
+        megabyte_transfer,
         "A slide states 11 s for BBR, and 400 s or a timeout for CUBIC. With loss of data packets, "
-        "Linux in virtual time and narrows have a median of 4 s for BBR, and one transfer in ten "
+        "Linux in virtual time and narrows have a median of 4 s for BBR. One transfer in ten "
         "takes 15 s or more. BBR then interprets the losses as those of a policer, or waits for a "
         "retransmission timeout. Live runs of Linux 6.18 are within the same range. So the times "
         "above 20 s that live runs have are those of Linux, not of the live engine. Neither the "

@@ -83,7 +83,7 @@ def main(words: list[str]) -> int:
     """Runs the command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m validation.rule_effects")
     parser.add_argument("--again", action="store_true", help="measure all rules")
-    parser.add_argument("--print", action="store_true", help="print, write nothing")
+    parser.add_argument("--print", action="store_true", help="print the result, write no file")
     asked = parser.parse_args(words)
     known = {} if asked.again else json.loads(FILE.read_text(encoding="utf-8"))["rules"]
     for found in measure(known):

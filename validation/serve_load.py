@@ -55,7 +55,7 @@ def far_end(host: Path, *options: str) -> Iterator[tuple[int, int]]:
             child.kill()
 
 
-def asked(*words: str | Path) -> dict[str, Any]:
+def json_output(*words: str | Path) -> dict[str, Any]:
     """The output of a program, as JSON."""
     done = subprocess.run(
         [*map(str, words)], capture_output=True, text=True, check=True, timeout=120
@@ -86,7 +86,7 @@ def throughput(host: Path, port: int, process: int, test: str) -> tuple[float, f
         "--idle",
         "200ms",
     )
-    flow = asked(host, *words)["flows"][0]
+    flow = json_output(host, *words)["flows"][0]
     spent = processor_s(process) - before
     goodput = float(flow["goodput_mbit"]) / 1000
     return goodput, spent / (goodput / 8 * 3)
@@ -95,7 +95,7 @@ def throughput(host: Path, port: int, process: int, test: str) -> tuple[float, f
 def latency(host: Path, port: int) -> float:
     """The median RTT of 20,000 timed questions, sent every 100 µs, in µs."""
     words = ("latency", "127.0.0.1", "--port", str(port), "--count", "20000", "--interval", "100us")
-    return float(asked(host, *words)["rtt_us"]["p50"])
+    return float(json_output(host, *words)["rtt_us"]["p50"])
 
 
 def admitted(port: int, source: str = "127.0.0.1") -> float | None:
@@ -115,7 +115,7 @@ def admitted(port: int, source: str = "127.0.0.1") -> float | None:
     return None
 
 
-def told(waits: list[float | None]) -> str:
+def waiting_text(waits: list[float | None]) -> str:
     """A phrase that states the waiting times of clients."""
     got = [wait for wait in waits if wait is not None]
     lost = (
@@ -126,7 +126,7 @@ def told(waits: list[float | None]) -> str:
     return f"longest wait {1000 * max(got):.1f} ms{lost}" if got else f"none of {len(waits)} served"
 
 
-def silent(host: Path, first: bytes) -> str:
+def silent_connections(host: Path, first: bytes) -> str:
     """The waiting times of clients while 500 other connections have sent only the bytes `first`."""
     with far_end(host) as (port, _), contextlib.ExitStack() as open_:
         for _ in range(500):
@@ -134,7 +134,7 @@ def silent(host: Path, first: bytes) -> str:
                 socket.create_connection(("127.0.0.1", port), source_address=(CROWD, 0))
             )
             link.sendall(first)
-        return told([admitted(port) for _ in range(20)])
+        return waiting_text([admitted(port) for _ in range(20)])
 
 
 FLOOD = """
@@ -156,7 +156,7 @@ for i in range(n):
 """
 
 
-def crowd(host: Path) -> str:
+def many_connections(host: Path) -> str:
     """The waiting times of clients while another address opens 20,000 connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000), hard))
@@ -167,7 +167,7 @@ def crowd(host: Path) -> str:
             while flood.poll() is None:
                 waits.append(admitted(port))
                 time.sleep(0.02)
-            return told(waits)
+            return waiting_text(waits)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -290,7 +290,7 @@ def interval(values: list[float]) -> tuple[float, float]:
     return ordered[first], ordered[n - 1 - first]
 
 
-def alone(programs: list[Path], rounds: int) -> list[Rounds]:
+def one_client(programs: list[Path], rounds: int) -> list[Rounds]:
     """Measures one client alone: the values of each round, for each program."""
     seen: list[Rounds] = [{name: [] for name in METRICS} for _ in programs]
     for number in range(rounds):
@@ -331,30 +331,35 @@ def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--host", type=Path, default=HOST, help="the program to be measured")
+    arguments.add_argument("--host", type=Path, default=HOST, help="program to be measured")
     arguments.add_argument(
-        "--before", type=Path, help="another one, for a comparison; they take turns"
+        "--before", type=Path, help="second program for comparison, in alternating rounds"
     )
     arguments.add_argument(
-        "--before-protocol", type=int, default=1, help="the version of its protocol"
+        "--before-protocol",
+        type=int,
+        default=1,
+        help="protocol version of the second program [default: 1]",
     )
-    arguments.add_argument("--before-commit", default="not stated", help="its commit")
+    arguments.add_argument(
+        "--before-commit", default="not stated", help="commit of the second program"
+    )
     arguments.add_argument("--rounds", type=int, default=7)
-    arguments.add_argument("--out", type=Path, help="a file for the table")
+    arguments.add_argument("--out", type=Path, help="file for the table")
     given = arguments.parse_args()
     commit = git("rev-parse", "HEAD")
     programs = [(given.before, given.before_protocol)] if given.before else []
     programs.append((given.host, 2))
     load = os.getloadavg()[0]
-    seen = alone([host for host, _ in programs], given.rounds)
+    seen = one_client([host for host, _ in programs], given.rounds)
     rows = [row(name, seen) for name in METRICS]
     columns: list[list[tuple[str, str]]] = []
     for host, version in programs:
         columns.append(
             [
-                ("500 silent connections", silent(host, b"")),
-                ("500 connections with one byte", silent(host, b"G")),
-                ("20,000 connections of one address", crowd(host)),
+                ("500 silent connections", silent_connections(host, b"")),
+                ("500 connections with one byte", silent_connections(host, b"G")),
+                ("20,000 connections of one address", many_connections(host)),
                 *limited(host, version),
                 ("TCP memory of 500 unread objects", memory(host, version)),
             ]

@@ -78,8 +78,8 @@ FINDING = (
     "of BBR is larger by more than half at the end of ten minutes. The order of the starts "
     "matters for about as long. If CUBIC starts first in 32 BDP, BBR has some 40 % in four "
     "minutes, which is close to the model. The order of the starts in the publication is not "
-    "known here. With 64 BDP and CUBIC first, the runs of Linux have 8 to 13 %, and four of the "
-    "five runs of narrows 27 to 34 %. In this case, the share depends on the start: with a start "
+    "known here. With 64 BDP and CUBIC first, the runs of Linux have 8 to 13 %. Four of the five "
+    "runs of narrows have 27 to 34 %. In this case, the share depends on the start: with a start "
     "of BBR outside of 10.0 to 10.5 s, narrows has 6 to 14 %. Linux on the path of narrows leaves "
     "Startup for the same starts ([experiment](share-starts.md)). The recorded runs of Linux have "
     "a token bucket of two packets, with which other starts have the large share."
@@ -212,7 +212,7 @@ def recorded() -> dict[Case, Shares]:
     }
 
 
-def keep(case: Case, found: Shares) -> None:
+def store_run(case: Case, found: Shares) -> None:
     """Adds the row of a run to the CSV file."""
     begun = DATA.exists()
     with DATA.open("a", encoding="utf-8", newline="") as file:
@@ -264,7 +264,7 @@ def supported(linux: Sequence[float], ours: Sequence[float], theirs: float) -> s
     return " and ".join(found) or "neither"
 
 
-def told(values: Sequence[float]) -> str:
+def interval_text(values: Sequence[float]) -> str:
     """The mean and the interval of some runs."""
     mean = statistics.fmean(values)
     if len(values) == 1:
@@ -277,7 +277,15 @@ def row(name: str, bdp: int, linux: Sequence[float], ours: Sequence[float]) -> s
     """A row of a table."""
     theirs = model(bdp)
     which = supported(linux, ours, theirs) if len(linux) > 1 else "–"
-    cells = [f"{bdp} BDP", name, f"{theirs:.0f}", str(len(linux)), told(linux), told(ours), which]
+    cells = [
+        f"{bdp} BDP",
+        name,
+        f"{theirs:.0f}",
+        str(len(linux)),
+        interval_text(linux),
+        interval_text(ours),
+        which,
+    ]
     return f"| {' | '.join(cells)} |"
 
 
@@ -363,7 +371,7 @@ def main() -> int:
             type=kind,
             choices=values,
             default=values,
-            help="record only these [default: all]",
+            help="record only these cases [default: all]",
         )
     parser.add_argument(
         "--first",
@@ -376,7 +384,7 @@ def main() -> int:
         for case in cases():
             wanted = case.order in args.orders and case.bdp in args.bdp and case.run in args.runs
             if wanted and case not in recorded():
-                keep(case, record(args.program, case, end_s))
+                store_run(case, record(args.program, case, end_s))
                 print(case, recorded()[case], flush=True)
         return 0
     linux = recorded()

@@ -103,7 +103,7 @@ def recorded() -> dict[float, float | None]:
     }
 
 
-def keep(start_s: float, found_s: float | None) -> None:
+def store_run(start_s: float, found_s: float | None) -> None:
     """Adds a run of Linux to the file."""
     if not DATA.exists():
         head = "# End of BBR's Startup in Linux 6.12 in virtual time, in s;\n"
@@ -112,7 +112,7 @@ def keep(start_s: float, found_s: float | None) -> None:
         file.write(f"{start_s:g},{'' if found_s is None else format(found_s, '.1f')}\n")
 
 
-def told(found_s: float | None) -> str:
+def time_text(found_s: float | None) -> str:
     """A time in words."""
     return f"after {DECIDED_S:.0f}" if found_s is None else f"{found_s:.1f}"
 
@@ -120,7 +120,8 @@ def told(found_s: float | None) -> str:
 def page(linux: dict[float, float | None], ours: dict[float, tuple[float | None, float]]) -> str:
     """The page of evidence."""
     rows = [
-        f"| {start:g} | {share:.1f} | {told(at)} | {told(linux[start]) if start in linux else ''} |"
+        f"| {start:g} | {share:.1f} | {time_text(at)} | "
+        f"{time_text(linux[start]) if start in linux else ''} |"
         for start, (at, share) in ours.items()
     ]
     same = sum((linux[start] is None) == (ours[start][0] is None) for start in linux)
@@ -154,8 +155,8 @@ def main() -> int:
     if args.record:
         for start_s in RECORDED_S:
             if start_s not in recorded():
-                keep(start_s, startup_s(ran(start_s, DECIDED_S, "linux", None)))
-                print(start_s, told(recorded()[start_s]), flush=True)
+                store_run(start_s, startup_s(ran(start_s, DECIDED_S, "linux", None)))
+                print(start_s, time_text(recorded()[start_s]), flush=True)
         return 0
     found = dict(
         zip(STARTS_S, everywhere(STARTS_S, simulated, cost=lambda start_s: start_s), strict=True)

@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     wanted = [case for case in every if fnmatchcase(case.name, args.cases)]
     if not wanted:
-        print(f"validation.spread: no case is called {args.cases}", file=sys.stderr)
+        print(f"validation.spread: there is no case {args.cases}", file=sys.stderr)
         return 2
     heads = ("case", "metric", "Linux, stored", "Linux, further runs", "simulator", "allowed")
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")

@@ -439,17 +439,22 @@ NAMES = (
 def main() -> int:
     """Runs the comparison; returns 1 if a criterion is not met and no cause is known."""
     parser = argparse.ArgumentParser(prog="python -m validation.wifi", description=__doc__)
-    parser.add_argument("--seeds", type=positive, default=3, help="of each scenario (default: 3)")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument(
-        "--spread", type=positive, metavar="SEEDS", help="of thirty stations' pings; nothing else"
+        "--seeds", type=positive, default=3, help="number of seeds of each scenario [default: 3]"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--spread",
+        type=positive,
+        metavar="SEEDS",
+        help="print only the spread of the pings of thirty stations, with this number of seeds",
     )
     parser.add_argument(
         "--live",
         type=positive,
         default=0,
         metavar="RUNS",
-        help="with it: so many over real packets",
+        help="number of runs over real packets, with --spread [default: 0]",
     )
     args = parser.parse_args()
     if args.spread:
