@@ -2,9 +2,9 @@
 //!
 //! Algorithm, per sample of the one-way delay (the peer's timestamp minus the echo of the sender's
 //! timestamp): `owd = 7/8 owd + 1/8 sample`. `min` and `max` are the minimum and the maximum
-//! sample. While `owd ≤ min + 0.15 (max − min)`, the flow behaves as Reno. If `owd` exceeds this
+//! sample. While `owd < min + 0.15 (max − min)`, the flow behaves as Reno. If `owd` reaches this
 //! threshold, `cwnd` is halved, and an *inference* of three round trips begins, in which the window
-//! does not grow. If `owd` exceeds the threshold again before the inference ends, `cwnd = 1`, and
+//! does not grow. If `owd` reaches the threshold again before the inference ends, `cwnd = 1`, and
 //! the inference begins again. With each such reduction, `min` is set to `owd` and `max` to
 //! `2 owd`. A loss has the effect that it has in Reno. A reduction for delay does not change
 //! `ssthresh`, so the window grows back to `ssthresh` by slow start.
@@ -12,8 +12,10 @@
 //! Sources: Kuzmanovic, Knightly, "TCP-LP: low-priority service via end-point congestion control"
 //! (IEEE/ACM ToN 14(4), 2006; first at INFOCOM 2003). Linux 6.12 for the following details, which
 //! determine its behaviour:
-//! - timestamps count milliseconds, so smaller changes are invisible. On a short path, a delay of 1
-//!   ms after a delay of 0 ms already counts as a queue;
+//! - timestamps count milliseconds, so smaller changes are invisible. A delay of 0 ms is not a
+//!   sample;
+//! - a delay that equals the threshold counts as a queue. The first delay is the minimum, the
+//!   maximum and therefore the threshold, so it halves the window;
 //! - the rate of the peer's clock is estimated from the timestamps of successive ACKs, 63/64 old
 //!   and 1/64 new, in whole hertz. A lower new value decreases the estimate by at least 1 Hz. Only
 //!   a new value that is higher by at least 64 Hz increases it. One unit of the peer's timestamps
@@ -126,19 +128,19 @@ impl Lp {
         };
     }
 
-    /// Returns the one-way delay that the timestamps of an ACK show, in ms; `None` until the rate
-    /// of the peer's clock is known.
+    /// Returns the one-way delay that the timestamps of an ACK show, in ms; `None` if it is 0, and
+    /// until the rate of the peer's clock is known.
     fn delay(&mut self, theirs: u32, ours: u32) -> Option<u32> {
         self.judge_clock(theirs, ours);
         let step = STAMP_HZ.checked_div(self.remote_hz)?;
-        Some(theirs.wrapping_mul(step).wrapping_sub(ours))
+        Some(theirs.wrapping_mul(step).wrapping_sub(ours)).filter(|&owd| owd > 0)
     }
 
-    /// Returns whether the smoothed delay does not exceed the threshold.
+    /// Returns whether the smoothed delay is below the threshold.
     fn within_threshold(&self) -> bool {
         let d = &self.delays;
         let share = THRESHOLD.wrapping_mul(d.most.wrapping_sub(d.least)) / 100;
-        d.smoothed8 >> DELAY_BITS <= d.least.wrapping_add(share)
+        d.smoothed8 >> DELAY_BITS < d.least.wrapping_add(share)
     }
 }
 
@@ -285,18 +287,20 @@ mod tests {
         }
     }
 
+    /// The first delay halves the window. After the inference of 150 ms, the window grows.
     #[test]
-    fn a_delay_that_stays_is_reno() {
+    fn a_delay_that_stays_is_reno_after_the_first_delay() {
         let mut f = Flow::new(100);
-        f.acks(100, 0);
-        assert_eq!((f.w.cwnd, f.cc.remote_hz), (101, 1000));
+        f.acks(151, 0);
+        assert_eq!((f.w.cwnd, f.cc.remote_hz), (50, 1000));
         assert_eq!((f.cc.delays.smoothed8 >> 3, f.cc.delays.least), (10, 10));
+        f.acks(51, 0);
+        assert_eq!(f.w.cwnd, 51);
     }
 
-    /// Delays from 10 to 110 ms have been measured: 25 ms does not exceed the threshold, 26 ms
-    /// does.
+    /// Delays from 10 to 110 ms have been measured: 24 ms is below the threshold, 25 ms is not.
     #[test]
-    fn beyond_a_threshold_of_fifteen_hundredths_the_window_is_halved() {
+    fn from_a_threshold_of_fifteen_hundredths_the_window_is_halved() {
         let cwnd = |owd: u32| {
             let mut cc = lp();
             cc.delays = Delays {
@@ -310,10 +314,10 @@ mod tests {
             (w.cwnd, w.ssthresh, cc.delays.least, cc.delays.most)
         };
         let any = crate::cc::INFINITE_SSTHRESH;
-        assert_eq!(cwnd(25), (100, any, 10, 110));
+        assert_eq!(cwnd(24), (100, any, 10, 110));
         assert_eq!(
-            cwnd(26),
-            (50, any, 26, 52),
+            cwnd(25),
+            (50, any, 25, 50),
             "and what follows is measured from there"
         );
     }
@@ -346,7 +350,7 @@ mod tests {
         let (cwnd, cwnd_cnt) = (f.w.cwnd, f.w.cwnd_cnt);
         f.acks(149, 0);
         assert_eq!((f.w.cwnd, f.w.cwnd_cnt), (cwnd, cwnd_cnt));
-        f.acks(10, 0);
+        f.acks(6, 0);
         assert_eq!(f.w.cwnd, cwnd + 1);
     }
 
@@ -416,20 +420,29 @@ mod tests {
         assert_eq!(owd(0), None);
     }
 
+    /// Linux 6.12 with `tcp_timestamps = 2` over a path of 100.3 ms: the ACKs of the first two
+    /// round trips show a delay of 0 ms, those of the third 1 ms. The window grows to 40 packets,
+    /// and is one packet after the third.
     #[test]
-    fn a_delay_of_nothing_is_the_least() {
+    fn a_delay_of_nothing_is_no_sample_and_the_first_delays_leave_one_packet() {
         let mut cc = lp();
-        cc.remote_hz = 1000;
-        assert_eq!(cc.delay(1000, 1000), Some(0));
-        let mut w = Window::new(24);
-        for (i, late) in [0_u32, 0, 1].into_iter().enumerate() {
-            let mut ev = Sample::at(Time::from_ns(1_000_000_000));
-            let stamp = 1001 + i as u32;
-            ev.stamps = (stamp, stamp - late);
-            ev.rtt = Some(Span::ms(1));
-            cc.on_sample(&mut w, &ev);
-        }
-        assert_eq!(w.cwnd, 12);
+        let mut w = Window::new(10);
+        let rounds = [(451, 451, 10), (551, 551, 20), (652, 651, 16)];
+        let windows = rounds.map(|(theirs, ours, acks)| {
+            for _ in 0..acks {
+                let now = Time::from_ns((u64::from(ours) + 101) * 1_000_000);
+                let mut ev = Sample::at(now);
+                ev.stamps = (theirs, ours);
+                ev.rtt = Some(Span::ms(100));
+                cc.on_sample(&mut w, &ev);
+                let mut ev = Ack::at(now);
+                ev.delivered = 1;
+                cc.on_ack(&mut w, &ev);
+            }
+            w.cwnd
+        });
+        assert_eq!(windows, [20, 40, 1]);
+        assert_eq!(cc.delay(700, 700), None);
     }
 
     /// Only flows with a random offset below 2²⁹, one in eight, detect a delay. The others never
