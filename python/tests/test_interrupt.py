@@ -56,7 +56,7 @@ def check(command: str, made: Path) -> None:
 @pytest.mark.parametrize("command", ["measure", "latency"])
 @pytest.mark.parametrize("how", SIGNALS)
 @pytest.mark.parametrize("group", [False, True])
-def test_a_signal_keeps_what_was_seen(
+def test_a_signal_keeps_the_results(
     command: str, how: signal.Signals, group: bool, far: int, tmp_path: Path
 ) -> None:
     made = tmp_path / "m.json"
@@ -82,7 +82,7 @@ def test_a_signal_keeps_what_was_seen(
 
 
 @pytest.mark.parametrize("command", ["measure", "latency"])
-def test_a_hang_up_that_closes_everything_keeps_what_was_seen(
+def test_a_hang_up_with_a_closed_terminal_keeps_the_results(
     command: str, far: int, tmp_path: Path
 ) -> None:
     made = tmp_path / "m.json"

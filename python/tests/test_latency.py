@@ -66,7 +66,7 @@ def known(told: dict[str, Any]) -> set[str]:
     return {name for name, part in told["parts_us"].items() if part}
 
 
-def test_each_protocol_tells_what_it_can() -> None:
+def test_each_protocol_reports_the_delay_components_it_can_measure() -> None:
     every = ("--echo", str(low_port()), "--stamp", "0", "--irtt", "0", "--board", "0")
     parts = {
         "serving": ("narrows", FIVE),
@@ -103,7 +103,7 @@ def test_each_protocol_tells_what_it_can() -> None:
         assert told["size_bytes"] == 1200
 
 
-def test_without_stamps_nobody_is_blamed_and_a_closed_port_is_told() -> None:
+def test_without_timestamps_the_kernel_has_no_part_and_a_closed_port_is_an_error() -> None:
     with answering("--echo", str(low_port())) as ports:
         told = asked(ports["echo"], "--speaks", "echo", "--count", 200, "--no-stamps")
         assert known(told) == {"client_application", "beyond"}
@@ -171,7 +171,7 @@ def echo(answers: Misbehaves) -> Iterator[int]:
             thread.join()
 
 
-def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
+def test_duplicate_late_wrong_and_lost_replies_are_counted() -> None:
     held: list[bytes] = []
 
     def odd(n: int, question: bytes) -> list[bytes]:
@@ -210,7 +210,7 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
     assert "Of 200 requests, 4 were unanswered and 4 were answered with wrong content." in first
 
 
-def test_an_answer_is_never_longer_than_its_question() -> None:
+def test_a_reply_is_never_longer_than_its_request() -> None:
     with answering(
         "--echo", str(low_port()), "--stamp", "0", "--irtt", "0", "--board", "0"
     ) as ports:
@@ -378,7 +378,7 @@ def irtt() -> str:
     return found
 
 
-def test_an_irtt_client_is_answered() -> None:
+def test_an_irtt_client_gets_replies() -> None:
     words = ["-d", "300ms", "-i", "10ms", "-l", "100", "--fill=rand", "-o", "-", "-Q"]
     with answering("--irtt", "0") as ports:
         command = [irtt(), "client", *words, f"127.0.0.1:{ports['irtt']}"]
@@ -402,7 +402,7 @@ def test_an_irtt_client_is_answered() -> None:
         assert abs(server["send"]["wall"] - trip["timestamps"]["client"]["send"]["wall"]) < 10**9
 
 
-def test_an_irtt_server_is_asked() -> None:
+def test_an_irtt_server_is_measured() -> None:
     port = free_port()
     with subprocess.Popen(
         [irtt(), "server", "-b", f"127.0.0.1:{port}", "-i", "0"], stdout=subprocess.DEVNULL
@@ -418,7 +418,7 @@ def test_an_irtt_server_is_asked() -> None:
     assert told["far_count"] == 220
 
 
-def test_the_command_says_shows_and_writes(cli: Cli, tmp_path: Path) -> None:
+def test_the_command_prints_and_writes_the_result(cli: Cli, tmp_path: Path) -> None:
     with answering() as ports:
         done = cli(
             "latency", "127.0.0.1", "--port", ports["serving"], "--count", 1500, "--interval",
@@ -458,7 +458,7 @@ def varints(data: bytes) -> Iterator[int]:
             value = shift = 0
 
 
-def test_mistakes_are_told_with_their_fix(cli: Cli) -> None:
+def test_invalid_arguments_are_errors_with_a_remedy(cli: Cli) -> None:
     for words, fix in (
         (["--interval", "10"], "write --interval"),
         (["--size", "100kB"], "65507B or less"),
@@ -473,7 +473,7 @@ def test_mistakes_are_told_with_their_fix(cli: Cli) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode() -> None:
+def test_a_stall_of_the_client_is_one_episode_and_in_the_headline() -> None:
     # The client stands still for 100 ms: its questions leave late, and what is late is in the
     # headline.
     with answering() as ports:
@@ -507,7 +507,7 @@ def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
     assert " needs " not in render.sentences(told)[0]
 
 
-def test_a_restarted_far_end_is_asked_again() -> None:
+def test_a_measurement_continues_after_a_restart_of_the_server() -> None:
     port = free_port()
     command = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", str(port), "--tied"]
 
@@ -555,14 +555,14 @@ def test_a_restarted_far_end_is_asked_again() -> None:
     assert any("narrows opened a new one once" in said for said in render.sentences(told))
 
 
-def test_a_far_end_that_ends_in_the_middle_is_told() -> None:
+def test_a_server_that_stops_replying_is_reported() -> None:
     with echo(lambda n, question: [question] if n < 520 else []) as port:
         told = asked(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
     assert (told["answered"], told["lost"]) == (500, 2000)
     assert any(said.startswith("The host stopped replying 0.") for said in render.sentences(told))
 
 
-def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_results(tmp_path: Path) -> None:
     with answering() as ports:
         for words in ([], ["--policy", "default,lock", "--rounds", "60"]):
             files = [tmp_path / f"{len(words)}.{end}" for end in ("json", "hlog", "html", "svg")]
@@ -597,7 +597,7 @@ def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:
             assert 100 < one["answered"] == one["sent"] == one["rtt_us"]["n"] < 10_000
 
 
-def test_a_stall_is_blamed_on_who_made_it() -> None:
+def test_a_stall_is_attributed_to_its_cause() -> None:
     blaming = pytest.importorskip("validation.latency_attribution")
     if missing := blaming.lacking():
         pytest.skip(missing)
@@ -614,7 +614,7 @@ def test_a_stall_is_blamed_on_who_made_it() -> None:
     assert not wrong
 
 
-def test_what_is_told_is_what_the_kernel_saw() -> None:
+def test_percentiles_agree_with_those_of_packets_in_the_kernel() -> None:
     tools = pytest.importorskip("validation.latency_tools")
     referee = pytest.importorskip("validation.latency_referee")
     if missing := referee.lacking():

@@ -56,7 +56,7 @@ def resident_kb(process: int) -> int:
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
 
 
-def test_floods_of_rubbish_cost_no_memory_and_nobody_else_an_answer() -> None:
+def test_invalid_datagrams_use_no_memory_and_other_clients_get_replies() -> None:
     rng = random.Random(4)
     kinds = ("echo", "stamp", "irtt", "board")
     ports = {kind: low_port() if kind == "echo" else free_port() for kind in kinds}
@@ -86,7 +86,7 @@ def test_floods_of_rubbish_cost_no_memory_and_nobody_else_an_answer() -> None:
     assert sizes[-1] < sizes[0] + 1024, sizes
 
 
-def test_answers_for_others_and_cut_ones_are_no_answers() -> None:
+def test_forged_and_truncated_replies_are_not_counted_as_replies() -> None:
     rng = random.Random(5)
 
     def liar(n: int, question: bytes) -> list[bytes]:
@@ -120,7 +120,7 @@ def test_answers_for_others_and_cut_ones_are_no_answers() -> None:
     assert {"client_application", "client_kernel"} <= known(told)
 
 
-def test_stamp_answers_that_are_cut_or_lie_about_their_tlvs_do_no_harm() -> None:
+def test_stamp_replies_with_invalid_tlvs_or_length_do_no_harm() -> None:
     rng = random.Random(6)
 
     def reflector(_n: int, question: bytes) -> list[bytes]:

@@ -238,7 +238,7 @@ def test_a_greeting_without_end_can_be_interrupted(command: str) -> None:
 @pytest.mark.parametrize(
     "head", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n"]
 )
-def test_a_page_that_never_comes_can_be_interrupted(head: bytes | None) -> None:
+def test_a_page_that_never_arrives_can_be_interrupted(head: bytes | None) -> None:
     begun = threading.Event()
 
     def serve(link: socket.socket, stopped: threading.Event) -> None:
@@ -272,7 +272,7 @@ def test_a_page_that_never_comes_can_be_interrupted(head: bytes | None) -> None:
     assert (told["page"]["idle_s"]["n"], told["page"]["idle_s"]["failed"]) == (0, 0)
 
 
-def test_results_of_iperf3_that_never_come_can_be_interrupted() -> None:
+def test_results_of_iperf3_that_never_arrive_can_be_interrupted() -> None:
     begun, joined = threading.Event(), threading.Event()
     cookies: list[bytes] = []
 

@@ -55,7 +55,7 @@ def test_quic_fills_a_real_path(test: str, tmp_path: Path) -> None:
     assert "delivery_mbit" not in flow.columns or not any(flow.columns["delivery_mbit"])
 
 
-def test_each_control_of_the_stack_takes_its_turn(tmp_path: Path) -> None:
+def test_each_congestion_control_of_the_stack_is_measured(tmp_path: Path) -> None:
     made = tmp_path / "m.json"
     with far_end("--token", TOKEN) as (port, _):
         done = measure(
@@ -68,7 +68,7 @@ def test_each_control_of_the_stack_takes_its_turn(tmp_path: Path) -> None:
     assert all(flow.protocol == "quic" and flow.goodput_mbit for flow in flows)
 
 
-def test_without_the_token_there_is_no_flow() -> None:
+def test_a_missing_or_wrong_token_is_an_error() -> None:
     with far_end("--token", TOKEN) as (port, _):
         for words, why in ([], "requires a token"), (["--token", "wrong-horse"], "wrong token"):
             done = measure(port, "--test", "tcp_up", *words)
@@ -83,7 +83,7 @@ def test_without_the_token_there_is_no_flow() -> None:
         (["--pacing", "5Mbit"], "--pacing: not supported with --transport quic"),
     ],
 )
-def test_what_the_stack_does_not_have_is_refused(words: list[str], why: str) -> None:
+def test_unsupported_options_are_errors(words: list[str], why: str) -> None:
     with far_end() as (port, _):
         for test in ("tcp_down", "tcp_up"):
             done = measure(port, "--test", test, *words)

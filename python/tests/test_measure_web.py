@@ -189,7 +189,7 @@ def test_a_web_server_is_measured(tls: bool, tmp_path: Path) -> None:
         assert "The server closed the connection after the object " in done.stdout
 
 
-def test_objects_are_asked_for_before_the_last_one_has_come(tmp_path: Path) -> None:
+def test_objects_are_requested_before_the_previous_one_has_arrived(tmp_path: Path) -> None:
     made = tmp_path / "m.json"
     with serving(tls=False) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}/1000000?ahead"
@@ -206,7 +206,7 @@ def test_objects_are_asked_for_before_the_last_one_has_come(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("what", ["30000", "chunked"])
-def test_an_object_is_a_page_whether_its_length_is_told_or_not(
+def test_an_object_with_or_without_content_length_is_a_page(
     tls: bool, what: str, tmp_path: Path
 ) -> None:
     made = tmp_path / "m.json"
@@ -224,7 +224,7 @@ def test_an_object_is_a_page_whether_its_length_is_told_or_not(
     assert pages * page["objects"] <= sum(len(asked) for asked in server.connections.values())
 
 
-def test_what_is_no_object_and_whom_nobody_trusts_is_named(tmp_path: Path) -> None:
+def test_redirects_and_untrusted_certificates_are_errors(tmp_path: Path) -> None:
     with served(tls=True) as url:
         done = measure(f"{url}/moved", "tcp_down")
         assert (done.returncode, "it has moved to https://elsewhere/" in done.stderr) == (2, True)
@@ -303,7 +303,9 @@ def test_an_object_that_is_cut_short_is_reported() -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_server_that_has_had_enough_takes_nothing_away(tls: bool, tmp_path: Path) -> None:
+def test_received_data_count_if_the_server_refuses_further_requests(
+    tls: bool, tmp_path: Path
+) -> None:
     made = tmp_path / "m.json"
     with served(tls=tls) as url:
         done = measure(f"{url}/3000000?once", "tcp_down", "--duration", "2s", "--out", str(made))

@@ -45,7 +45,7 @@ def niceness(pid: int) -> set[int]:
         (["--policy", "fifo=5"], 65520, {CAP_SYS_NICE}),
     ],
 )
-def test_a_far_end_gives_up_root_files_and_calls(
+def test_a_server_drops_root_capabilities_and_system_calls(
     words: list[str], user: int, kept: set[int]
 ) -> None:
     root = os.geteuid() == 0
@@ -115,7 +115,7 @@ def test_a_client_cannot_make_the_kernel_load_a_congestion_control() -> None:
     assert congestion_controls("available") == loaded
 
 
-def test_only_root_becomes_another_user() -> None:
+def test_root_and_unknown_names_are_invalid_users() -> None:
     words = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--user"]
     for user, why in (("0", "that is root"), ("nobody-has-this-name", "getent passwd")):
         refused = subprocess.run(
@@ -153,7 +153,7 @@ def test_help_of_a_subcommand_is_its_usage(command: str, option: str) -> None:
     assert "unknown option" not in done.stdout
 
 
-def test_a_far_end_that_is_tied_still_ends_with_its_parent() -> None:
+def test_a_tied_server_ends_with_its_parent() -> None:
     # Changing the user makes the kernel forget that.
     program = (
         "import subprocess, sys\n"

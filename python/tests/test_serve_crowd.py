@@ -65,7 +65,7 @@ def all_get_in(port: int, going_on: Callable[[int], bool]) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", b"G"])
-def test_500_silent_connections_of_one_host_keep_nobody_out(first: bytes) -> None:
+def test_500_silent_connections_of_one_host_block_no_other_client(first: bytes) -> None:
     with serve_load.far_end(HOST) as (port, _), contextlib.ExitStack() as open_:
         for _ in range(500):
             link = socket.create_connection(
@@ -77,7 +77,7 @@ def test_500_silent_connections_of_one_host_keep_nobody_out(first: bytes) -> Non
         all_get_in(port, lambda n: n < 3 * LEAST)
 
 
-def test_20_000_connections_of_one_host_keep_nobody_out() -> None:
+def test_20_000_connections_of_one_host_block_no_other_client() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 16_000:
         pytest.skip(f"RLIMIT_NOFILE allows {hard} descriptors; 16,000 are needed")
@@ -127,7 +127,7 @@ print(max(waits))
 """
 
 
-def test_half_open_connections_keep_nobody_out() -> None:
+def test_half_open_connections_block_no_client() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         child = started(open_, 1, *between.far, str(HOST), "serve", "--tied")
         assert child.poll() is None

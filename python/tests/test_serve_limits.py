@@ -87,7 +87,7 @@ def until(done: Callable[[], bool], seconds: float = 20) -> bool:
     return True
 
 
-def test_the_table_of_limits_is_the_programs() -> None:
+def test_the_table_of_limits_is_that_of_the_program() -> None:
     printed = subprocess.run(
         [HOST, "serve", "--limits"], capture_output=True, text=True, check=True, timeout=20
     )
@@ -104,7 +104,7 @@ def test_the_table_of_limits_is_the_programs() -> None:
         assert not row["option"] or f"  {row['option']} {row['metavar']} " in help_text
 
 
-def test_one_address_leaves_seats_to_others() -> None:
+def test_sessions_are_limited_per_address_and_network() -> None:
     with (
         far_end("--clients", "4", "--clients-per-address", "3") as (port, _),
         contextlib.ExitStack() as open_,
@@ -135,7 +135,7 @@ def test_one_address_leaves_seats_to_others() -> None:
 @pytest.mark.parametrize(
     "first", [b"", b"G", b"GET /", b"NARR", (b"NARR\x02c").ljust(HELLO, b"\0"), b"abc"]
 )
-def test_one_byte_does_not_make_a_connection_known(first: bytes) -> None:
+def test_unauthenticated_connections_with_data_are_limited(first: bytes) -> None:
     at = free_port()
     with far_end("--metrics", f"127.0.0.1:{at}") as (port, _), contextlib.ExitStack() as open_:
         for _ in range(150):
@@ -147,7 +147,7 @@ def test_one_byte_does_not_make_a_connection_known(first: bytes) -> None:
         _control.close()
 
 
-def test_descriptors_run_out_and_others_still_get_in() -> None:
+def test_with_exhausted_descriptors_other_addresses_are_accepted() -> None:
     serve = f"{HOST} serve --bind 127.0.0.1 --port 0 --tied"
     words = ["sh", "-c", f"ulimit -n 64; exec {serve}"]
     with (
@@ -185,7 +185,7 @@ def test_descriptors_run_out_and_others_still_get_in() -> None:
             child.kill()
 
 
-def test_a_flood_of_connections_is_reset_and_another_address_gets_in() -> None:
+def test_a_flood_of_connections_is_reset_and_another_address_accepted() -> None:
     at = free_port()
     with far_end("--metrics", f"127.0.0.1:{at}", "--new-connections", "20") as (port, _):
         for _ in range(400):
@@ -448,7 +448,7 @@ def false_far_end(answers: list[list[dict[str, object]]]) -> Iterator[tuple[int,
             thread.join(20)
 
 
-def test_a_far_end_has_to_prove_itself() -> None:
+def test_a_server_must_prove_that_it_knows_the_token() -> None:
     greeting: dict[str, object] = {
         "is": "greeting",
         "narrows": "9",
@@ -470,7 +470,7 @@ def test_a_far_end_has_to_prove_itself() -> None:
         assert heard[1:] in ([], [b""])
 
 
-def test_older_and_newer_ones_are_told_so() -> None:
+def test_another_protocol_version_is_refused_with_the_reason() -> None:
     with far_end("--token", TOKEN) as (port, _):
         for version, words in ((1, "update your narrows"), (3, "update this server")):
             with connect(port) as older:
@@ -508,7 +508,7 @@ def test_a_hundred_threads_are_not_made_at_once() -> None:
     assert sum(map(bool, made)) < 10
 
 
-def test_a_thread_for_timed_questions_has_a_port_that_may_be_answered() -> None:
+def test_a_thread_for_timed_requests_needs_an_unprivileged_port() -> None:
     with far_end("--echo", str(ECHO)) as (port, _):
         control, _welcome = session(port)
         with control:
@@ -577,7 +577,7 @@ def stormy(
     return int(sent), int(answers), over == "True"
 
 
-def test_no_two_services_answer_each_other_for_ever() -> None:
+def test_two_servers_do_not_reply_to_each_other_endlessly() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         others = [str(int(word) + 100) if word.isdigit() else word for word in SERVICES]
         serve = (*between.far, str(HOST), "serve", "--tied", "--port")
@@ -599,7 +599,7 @@ def test_no_two_services_answer_each_other_for_ever() -> None:
 KERNEL = 20_005
 
 
-def test_no_two_services_of_two_hosts_answer_each_other_with_and_without_xdp() -> None:
+def test_servers_of_two_hosts_do_not_reply_endlessly_with_xdp() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         at = "127.0.0.1:9"
         others = [str(int(word) + 100) if word.isdigit() else word for word in SERVICES]
@@ -679,7 +679,7 @@ def test_an_unvalidated_address_gets_no_more_than_it_sent() -> None:
         assert opened > 0
 
 
-def test_an_echo_answers_other_programs_a_hundred_times_a_second() -> None:
+def test_an_echo_sends_at_most_100_replies_per_second() -> None:
     with far_end(*SERVICES), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ask:
         ask.connect(("127.0.0.1", ECHO))
         ask.settimeout(0.5)

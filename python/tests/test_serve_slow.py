@@ -72,7 +72,7 @@ def closed(control: socket.socket) -> bool:
     return False
 
 
-def test_slow_readers_do_not_hold_the_memory_of_others() -> None:
+def test_slow_readers_do_not_block_the_memory_of_other_sessions() -> None:
     with far_end("--memory", "8MB") as (port, _), contextlib.ExitStack() as open_:
         readers = []
         for source in ("127.1.0.1", "127.2.0.1"):
@@ -100,7 +100,7 @@ def test_slow_readers_do_not_hold_the_memory_of_others() -> None:
         assert until(lambda: queues(port)[0] == 0)
 
 
-def test_data_for_a_stream_that_only_sends_is_not_kept() -> None:
+def test_data_for_a_send_only_stream_are_not_stored() -> None:
     with far_end() as (port, _):
         control, links = downloads(port, "127.0.0.1", 8)
         with control, contextlib.ExitStack() as open_:
@@ -121,7 +121,7 @@ def test_data_for_a_stream_that_only_sends_is_not_kept() -> None:
             assert received(links[0], 0.5) > 100_000
 
 
-def test_unread_objects_leave_nothing_in_the_kernel() -> None:
+def test_unread_objects_leave_no_data_in_the_kernel() -> None:
     with far_end() as (port, _), contextlib.ExitStack() as open_:
         for last in ("", "Connection: close\r\n"):
             control, welcome = session(port)
@@ -174,7 +174,7 @@ print(answers(socket.AF_INET, "198.51.100.2", "198.51.100.1"),
 """
 
 
-def test_questions_to_all_hosts_are_not_answered() -> None:
+def test_broadcast_and_multicast_requests_get_no_reply() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         for words, address in (
             (between.near, "2001:db8:ffff::1"),
