@@ -268,7 +268,7 @@ def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_p
     assert after[5:] == before[5:]
 
 
-def test_killed_after_any_step_on_a_whole_host(tree: Path) -> None:
+def test_apply_killed_after_any_step_is_reverted_on_a_whole_host(tree: Path) -> None:
     # Files are the same on every kernel, and are tried so in a namespace.
     whole = Plan.of(bbr_and("fq")).live().json()
     (tree / "plan.json").write_text(json.dumps(whole), encoding="utf-8")
@@ -308,7 +308,7 @@ MADE = (
 )
 
 
-def test_what_somebody_made_comes_back_with_its_options(tree: Path) -> None:
+def test_a_foreign_qdisc_is_restored_with_its_options(tree: Path) -> None:
     script = ""
     for made, wanted in zip(MADE, ("fq", "fq_codel", "cake"), strict=True):
         kind, _, _ = made.partition(" ")
@@ -339,7 +339,7 @@ tc qdisc del dev d0 root
 
 
 @pytest.mark.parametrize("kind", ["cake", "fq_codel"])
-def test_both_ways_are_shaped_and_put_back(tree: Path, kind: str) -> None:
+def test_both_directions_are_shaped_and_reverted(tree: Path, kind: str) -> None:
     before = {"kind": "pfifo_fast", "handle": "0:", "options": {}}
     out = [
         change("qdisc", {"dev": "d0", "parent": parent}, before if parent == "root" else None, to)
@@ -377,7 +377,7 @@ say "after" {show}
     assert told["after"] == told["before"]
 
 
-def test_a_namespace_leaves_the_host_alone_and_a_boot_ends_what_was_not_confirmed(
+def test_a_namespace_does_not_affect_the_host_and_a_boot_reverts_unconfirmed_plans(
     tree: Path,
 ) -> None:
     key, conf = "net.ipv4.tcp_sack", "/etc/sysctl.d/99-narrows.conf"

@@ -176,7 +176,7 @@ def test_a_namespace_is_changed_without_the_host_and_undone_only_there(
     assert host.tune("revert")["nothing_to_do"]
 
 
-def test_what_the_host_did_is_not_undone_from_a_namespace(host: Host) -> None:
+def test_a_plan_of_the_host_is_not_reverted_from_a_namespace(host: Host) -> None:
     wanted = whole(host)
     before = host.seen("qt")
     assert host.tune("apply", plan=wanted)["code"] == 0
@@ -219,7 +219,7 @@ def test_a_namespace_without_a_name_is_reached_by_a_process(host: Host) -> None:
         child.kill()
 
 
-def test_a_namespace_that_has_ended_is_no_other_one_with_its_name_or_number(host: Host) -> None:
+def test_a_new_namespace_with_the_name_of_an_earlier_one_is_distinguished(host: Host) -> None:
     wanted = whole(host)
     assert host.tune("apply", netns="qt", plan=wanted)["code"] == 0
     host.run(
@@ -239,7 +239,7 @@ def test_a_namespace_that_has_ended_is_no_other_one_with_its_name_or_number(host
     assert host.seen("qt") == before
 
 
-def test_the_record_of_a_container_that_began_anew_is_undone_only_when_told(host: Host) -> None:
+def test_the_journal_of_a_restarted_container_is_reverted_only_with_force(host: Host) -> None:
     before = host.seen()
     assert host.tune("apply", plan=whole(host))["code"] == 0
     edit = (
@@ -281,7 +281,7 @@ def test_a_tree_of_one_namespace_is_not_changed_from_another(tmp_path: Path) -> 
         one.end()
 
 
-def test_what_waits_in_a_namespace_is_confirmed_with_the_command_that_is_said(host: Host) -> None:
+def test_a_plan_in_a_namespace_is_confirmed_with_the_printed_command(host: Host) -> None:
     wanted = whole(host)
     given = json.dumps(wanted)
     words = [NARROWS, "tune", "apply", "-", "--confirm-within", "10min"]
@@ -315,7 +315,7 @@ def test_prove_in_a_namespace_changes_and_undoes_only_that(host: Host) -> None:
     assert (host.files(), host.records()) == ([], [])
 
 
-def test_a_plan_in_a_namespace_has_no_files_and_knows_what_is_forbidden_there(host: Host) -> None:
+def test_a_plan_in_a_namespace_has_no_files_and_reports_restrictions(host: Host) -> None:
     wanted = whole(host)
     cc = wanted["changes"][1]["to"]
     for words, netns in ((["--netns", "qt"], None), ([], "qt")):
@@ -413,7 +413,7 @@ def test_namespaces_inside_a_container_with_a_process_1_of_their_own_own_no_file
         child.kill()
 
 
-def test_a_container_with_read_only_settings_stays_as_it_is(host: Host) -> None:
+def test_a_container_with_read_only_settings_remains_unchanged(host: Host) -> None:
     wanted = whole(host)
     # As Docker mounts them: settings read-only, and single files of /etc from outside.
     mount = (

@@ -70,7 +70,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_a_host_says_is_read_or_refused(seed: int) -> None:
+def test_damaged_facts_are_read_or_refused(seed: int) -> None:
     chance = random.Random(seed)
     text = chance.choice(sorted(HOSTS.glob("*.txt"))).read_text(encoding="utf-8").splitlines()
     for _ in range(chance.randint(1, 60)):
@@ -115,7 +115,7 @@ def stranger(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_a_host_that_never_stops_talking_is_cut_off(
+def test_endless_output_of_a_host_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect, "_MOST", 1 << 20)
@@ -136,9 +136,7 @@ def test_a_host_that_never_stops_talking_is_cut_off(
         collect.facts(file=str(tmp_path / "facts.txt"))
 
 
-def test_a_host_that_says_nothing_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_host_causes_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "_PATIENCE_S", 0.2)
     stranger(tmp_path, "exec sleep 60", monkeypatch)
     with pytest.raises(EngineError, match="no answer within"):
