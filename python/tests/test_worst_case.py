@@ -488,7 +488,9 @@ def test_the_function_finds_what_the_command_finds(tmp_path: Path) -> None:
     ("objective", "flow", "why"),
     [("fairness", None, "write one of share, starvation, queue"), ("queue", "reno0", "share")],
 )
-def test_the_function_names_what_is_wrong(objective: str, flow: str | None, why: str) -> None:
+def test_invalid_arguments_of_the_function_are_errors(
+    objective: str, flow: str | None, why: str
+) -> None:
     scenario = nw.Scenario(nw.Path(rate="10Mbit", rtt="20ms"), flows=[nw.Flow(nw.cc.Reno())])
     with pytest.raises(NarrowsError, match=why):
         nw.find_worst_case(scenario, {"path.rtt": "5ms:50ms"}, objective, flow=flow)
