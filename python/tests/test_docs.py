@@ -96,7 +96,7 @@ def unasked(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_commands_in_sentences_take_what_is_said(page: Path) -> None:
+def test_commands_in_sentences_have_valid_arguments(page: Path) -> None:
     named = re.findall(r"`narrows ([^`]+)`", _CODE.sub("", page.read_text(encoding="utf-8")))
     wrong = {span: unasked(shlex.split(span.replace("…", ""))) for span in named}
     assert {span: problem for span, problem in wrong.items() if problem} == {}

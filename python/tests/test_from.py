@@ -263,7 +263,7 @@ def test_a_right_configuration_is_not_warned_of() -> None:
         ("tc qdisc add dev e root netem delay 900s 1s 10% rate 9999999gbit", "line 1: "),
     ],
 )
-def test_what_cannot_be_read_names_its_line(text: str, place: str) -> None:
+def test_invalid_configurations_are_errors_with_their_line(text: str, place: str) -> None:
     with pytest.raises(ConfigError, match=r"(?s).*") as caught:
         read(text)
     assert place in str(caught.value)
@@ -589,7 +589,7 @@ def test_every_word_that_a_path_has_not_is_reported_by_name(text: str, left: lis
         assert one in told
 
 
-def test_sqms_link_layer_overhead_and_advanced_words_are_taken_over() -> None:
+def test_overhead_and_advanced_options_of_sqm_are_imported() -> None:
     text = SQM.replace("ethernet", "atm").replace("'44'", "'40'") + (
         "\toption script 'piece_of_cake.qos'\n\toption qdisc_advanced '1'\n\toption "
         "qdisc_really_really_advanced '1'\n"
@@ -608,7 +608,7 @@ def test_sqms_link_layer_overhead_and_advanced_words_are_taken_over() -> None:
     assert found.left == ["line 13: `bogus`"]
 
 
-def test_netems_limit_holds_what_it_delays() -> None:
+def test_the_limit_of_netem_includes_delayed_packets() -> None:
     found = read("tc qdisc add dev e root netem delay 200ms")
     tree = found.path.tree()
     assert tree["buffer"] == "1000p"
@@ -632,7 +632,7 @@ def test_netems_limit_holds_what_it_delays() -> None:
         assert "policer" not in read(f"tc qdisc add dev e root {text}").path.tree()
 
 
-def test_netems_limit_holds_what_a_link_of_its_own_rate_has_under_way() -> None:
+def test_the_limit_of_netem_with_a_rate_includes_delayed_packets() -> None:
     # 200 ms at 5 Mbit/s are 83 frames of 1514 bytes: 50 of them let 3.03 Mbit/s pass.
     found = read("tc qdisc add dev e root netem delay 200ms rate 5mbit limit 50")
     assert found.path.tree()["policer"]["rate"] == "3.028Mbit"
@@ -643,7 +643,7 @@ def test_netems_limit_holds_what_a_link_of_its_own_rate_has_under_way() -> None:
     assert "policer" not in tree
 
 
-def test_hfsc_is_refused_by_its_name() -> None:
+def test_hfsc_is_not_supported() -> None:
     shown = json.dumps([{"kind": "hfsc", "dev": "e", "root": True, "options": {}}])
     for text in (
         "tc qdisc add dev e root handle 1: hfsc default 1",

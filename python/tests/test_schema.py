@@ -59,7 +59,7 @@ def test_a_class_can_be_pickled_compared_and_shown(module: str, name: str) -> No
         one.kind = "another"
 
 
-def test_a_name_that_the_registry_lacks_is_none_of_the_module() -> None:
+def test_a_name_that_the_registry_lacks_is_an_attribute_error() -> None:
     assert {"Cubic", "Bbr"} <= set(dir(nw.cc))
     assert {"Htb", "HtbClass"} <= set(nw.queue.__all__)
     with pytest.raises(AttributeError, match=r"module 'narrows\.cc' has no attribute 'Cubik'"):

@@ -46,7 +46,7 @@ def test_the_gate_knows_every_format_character_of_unicode() -> None:
     assert all(printable(c) == c for c in seen)
 
 
-def test_a_text_of_a_stranger_is_one_line() -> None:
+def test_newlines_in_foreign_text_are_escaped() -> None:
     for shown in (printed_by_console, lambda text: printed_by_console(Table(title=one_line(text)))):
         assert "\nforged" not in shown("the server\nforged: all is well\n")
     assert one_line("\nours, and theirs\n\nforged\n") == "\nours, and theirs\\u000a\\u000aforged\n"
@@ -100,7 +100,7 @@ def test_tables_and_bars_make_control_characters_visible() -> None:
         assert "[/red][bold]" in printed
 
 
-def test_every_text_goes_through_this_module() -> None:
+def test_only_this_module_prints_to_the_terminal() -> None:
     sources = (Path(narrows.__file__).parent).rglob("*.py")
     # Progress in our own words. `__main__` prints the version, and texts of `runs.short` that were
     # made printable.

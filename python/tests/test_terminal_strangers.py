@@ -197,7 +197,7 @@ def test_files_of_other_programs(tmp_path: Path) -> None:
             assert is_shown(printed("convert", file, tmp_path / "out.csv")), name
 
 
-def test_iperf2s_words(tmp_path: Path) -> None:
+def test_reports_of_iperf2(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     for match in re.finditer(r"[\w.]+", IPERF2):
         hostile = HOSTILE.replace("\ud800", "")

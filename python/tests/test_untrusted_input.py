@@ -85,7 +85,7 @@ def test_no_command_reads_a_pipe_or_a_device(
     ],
     ids=" ".join,
 )
-def test_no_command_reads_what_only_has_the_suffix(
+def test_no_command_reads_a_pipe_or_device_with_a_suffix_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], to: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
