@@ -51,7 +51,7 @@ def test_a_third_of_the_cells_has_every_rate_rtt_and_buffer() -> None:
 def cell(
     *, cc: str = "cubic", rate_mbit: int = 10, rtt_ms: int = 5, goodput_mbit: float = 100.0
 ) -> Cell:
-    """Made up; deep unless told otherwise."""
+    """An example cell; by default its buffer is deep."""
     return Cell(
         cc=cc,
         buffer_kib=100,
@@ -204,8 +204,8 @@ def test_ctrl_c_stops_the_work_on_all_cores_and_prints_one_line() -> None:
 
 
 @cache
-def told() -> tuple[Story, list[str]]:
-    """The story in the simulator, and what it said while it went on."""
+def simulated_story() -> tuple[Story, list[str]]:
+    """The story in the simulator, and the messages during its run."""
     said: list[str] = []
     return story(said.append, live=False), said
 
@@ -215,7 +215,7 @@ def test_the_story_is_printed_and_written_as_a_page(
 ) -> None:
     def known(say: Callable[[str], None], *, live: bool, **_: object) -> Story:
         assert not live
-        found, said = told()
+        found, said = simulated_story()
         for line in said:
             say(line)
         return found
@@ -236,7 +236,7 @@ def test_the_story_is_printed_and_written_as_a_page(
 
 
 def test_the_json_of_the_story_has_the_improvement_and_its_forecast() -> None:
-    found, said = told()
+    found, said = simulated_story()
     tree = found.json()
     assert tree["choice"] == "bbr"
     assert tree["after"]["loaded_p95_ms"] < tree["before"]["loaded_p95_ms"] / 3

@@ -1,9 +1,7 @@
-"""How long an answer takes: every protocol over loopback, servers that misbehave, others' tools,
-whose delay it is.
+"""Response times: every protocol over loopback, misbehaving servers, other tools, and attribution.
 
-irtt (Debian's `irtt`) and tshark are judges; where one is not installed its test says so. No time
-is asserted but in
-order of magnitude: the machine may be busy.
+irtt (Debian's `irtt`) and tshark are references; a test is skipped if its tool is not installed.
+Times are checked in order of magnitude only, because the machine may be busy.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ FIVE = ["client_application", "client_kernel", "wire", "server_kernel", "server_
 
 @contextlib.contextmanager
 def answering(*options: str) -> Iterator[dict[str, int]]:
-    """A server on loopback, and its ports by what answers there."""
+    """A server on loopback, and its ports by protocol."""
     command = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -55,14 +53,14 @@ def answering(*options: str) -> Iterator[dict[str, int]]:
             child.wait(10)
 
 
-def asked(port: int, *words: str | int) -> dict[str, Any]:
+def measure_latency(port: int, *words: str | int) -> dict[str, Any]:
     command = [HOST, "latency", "127.0.0.1", "--port", str(port), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
 
-def known(told: dict[str, Any]) -> set[str]:
+def known_components(told: dict[str, Any]) -> set[str]:
     return {name for name, part in told["parts_us"].items() if part}
 
 
@@ -79,14 +77,16 @@ def test_each_protocol_reports_the_delay_components_it_can_measure() -> None:
         assert set(ports) == set(parts)
         for answers, (speaks, told_apart) in parts.items():
             for pace in ("even", "pingpong"):
-                told = asked(ports[answers], "--speaks", speaks, "--count", 300, "--pace", pace)
+                told = measure_latency(
+                    ports[answers], "--speaks", speaks, "--count", 300, "--pace", pace
+                )
                 counted = [
                     told[key]
                     for key in ("sent", "answered", "lost", "duplicates", "mismatches", "foreign")
                 ]
                 assert counted == [300, 300, 0, 0, 0, 0], (speaks, told)
                 assert told["contradicted"] == 0
-                assert known(told) == set(told_apart), speaks
+                assert known_components(told) == set(told_apart), speaks
                 # What the parts take on average is what an answer takes from when its question was
                 # due.
                 whole = sum(told["parts_us"][part]["mean"] for part in told_apart)
@@ -97,7 +97,7 @@ def test_each_protocol_reports_the_delay_components_it_can_measure() -> None:
                     speaks, 64
                 )
                 assert told["rtt_us"]["p99"] is None
-        told = asked(ports["serving"], "--count", 200, "--size", "1200B", "--dscp", "EF")
+        told = measure_latency(ports["serving"], "--count", 200, "--size", "1200B", "--dscp", "EF")
         assert told["peer"]["told"]["thread"] is True
         assert told["class"] == {"there": 46 << 2, "back": 46 << 2}
         assert told["size_bytes"] == 1200
@@ -105,8 +105,8 @@ def test_each_protocol_reports_the_delay_components_it_can_measure() -> None:
 
 def test_without_timestamps_the_kernel_has_no_part_and_a_closed_port_is_an_error() -> None:
     with answering("--echo", str(low_port())) as ports:
-        told = asked(ports["echo"], "--speaks", "echo", "--count", 200, "--no-stamps")
-        assert known(told) == {"client_application", "beyond"}
+        told = measure_latency(ports["echo"], "--speaks", "echo", "--count", 200, "--no-stamps")
+        assert known_components(told) == {"client_application", "beyond"}
     command = [
         HOST,
         "latency",
@@ -145,7 +145,7 @@ Misbehaves = Callable[[int, bytes], list[bytes]]
 
 @contextlib.contextmanager
 def echo(answers: Misbehaves) -> Iterator[int]:
-    """An echo that answers the n-th question with whatever it likes."""
+    """An echo server whose reply to the n-th request is a function."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(0.1)
@@ -191,7 +191,7 @@ def test_duplicate_late_wrong_and_lost_replies_are_counted() -> None:
         return [question]
 
     with echo(odd) as port:
-        told = asked(port, "--speaks", "echo", "--count", 200, "--timeout", "300ms")
+        told = measure_latency(port, "--speaks", "echo", "--count", 200, "--timeout", "300ms")
     seen = {
         key: told[key]
         for key in ("sent", "answered", "lost", "duplicates", "reordered", "mismatches")
@@ -288,7 +288,7 @@ def test_a_stamp_reflector_made_from_the_rfc_is_understood() -> None:
         thread = threading.Thread(target=stamp_reflector, args=(server, stop))
         thread.start()
         try:
-            told = asked(
+            told = measure_latency(
                 server.getsockname()[1], "--speaks", "stamp", "--count", 300, "--size", "200B"
             )
         finally:
@@ -296,7 +296,7 @@ def test_a_stamp_reflector_made_from_the_rfc_is_understood() -> None:
             thread.join()
     assert (told["answered"], told["mismatches"], told["contradicted"]) == (300, 0, 0)
     assert told["class"]["there"] >> 2 == 46
-    assert known(told) == {"client_application", "client_kernel", "wire", "server"}
+    assert known_components(told) == {"client_application", "client_kernel", "wire", "server"}
     assert told["far_count"] == 320
 
 
@@ -334,7 +334,7 @@ def test_tshark_reads_our_stamp(tmp_path: Path) -> None:
             return [answer]
 
         with echo(through) as port:
-            told = asked(
+            told = measure_latency(
                 port, "--speaks", "stamp", "--count", 20, "--size", "120B", "--dscp", "AF41"
             )
     assert told["answered"] == 20
@@ -408,7 +408,7 @@ def test_an_irtt_server_is_measured() -> None:
         [irtt(), "server", "-b", f"127.0.0.1:{port}", "-i", "0"], stdout=subprocess.DEVNULL
     ) as far:
         try:
-            told = asked(
+            told = measure_latency(
                 port, "--speaks", "irtt", "--count", 200, "--interval", "2ms", "--size", "300B"
             )
         finally:
@@ -477,7 +477,7 @@ def test_a_stall_of_the_client_is_one_episode_and_in_the_headline() -> None:
     # The client stands still for 100 ms: its questions leave late, and what is late is in the
     # headline.
     with answering() as ports:
-        told = asked(
+        told = measure_latency(
             ports["serving"], "--duration", "1s", "--slow", "20ms", "--stall", "100ms@700ms"
         )
     assert told["sent"] + told["skipped"] + told["unsent"] == 1000
@@ -499,7 +499,7 @@ def test_a_stall_of_the_client_is_one_episode_and_in_the_headline() -> None:
 
 def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
     with answering("--echo", str(low_port())) as ports:
-        told = asked(ports["echo"], "--speaks", "echo")
+        told = measure_latency(ports["echo"], "--speaks", "echo")
     assert told["sent"] + told["skipped"] + told["unsent"] == 11_000
     if told["answered"] < 10_000:
         pytest.skip("this machine stood still for a second")
@@ -557,7 +557,7 @@ def test_a_measurement_continues_after_a_restart_of_the_server() -> None:
 
 def test_a_server_that_stops_replying_is_reported() -> None:
     with echo(lambda n, question: [question] if n < 520 else []) as port:
-        told = asked(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
+        told = measure_latency(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
     assert (told["answered"], told["lost"]) == (500, 2000)
     assert any(said.startswith("The host stopped replying 0.") for said in render.sentences(told))
 

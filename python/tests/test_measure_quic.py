@@ -1,4 +1,4 @@
-"""`narrows measure --transport quic`: QUIC over a real path, its refusals, and hostile far ends."""
+"""`narrows measure --transport quic`: QUIC over a real path, its errors, and hostile servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from test_live import HOST, ready
 from test_measure_far_end import FarEnd
 from test_measure_udp import QUICK
 from test_serve import far_end, memory_kb
-from test_serve_limits import TOKEN, frame, session, told
+from test_serve_limits import TOKEN, frame, received_frame, session
 from test_shell import shell
 
 from narrows import files
@@ -171,7 +171,7 @@ def opened(port: int) -> tuple[socket.socket, socket.socket]:
     assert "quic" in welcome["transports"]  # type: ignore[operator]
     cookie = bytes.fromhex(str(welcome["cookie"]))
     control.sendall(frame({"do": "open", "stream": 1, "direction": "up", "transport": "quic"}))
-    assert told(control)["is"] == "open"
+    assert received_frame(control)["is"] == "open"
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.connect(("127.0.0.1", port))
     datagrams.settimeout(10)
@@ -179,7 +179,7 @@ def opened(port: int) -> tuple[socket.socket, socket.socket]:
     for _ in range(2):
         datagrams.send((b"NARP\x01o\0\x01" + cookie + key).ljust(OPENING, b"\0"))
         key = datagrams.recv(2000)[24:32]
-    joined = told(control)
+    joined = received_frame(control)
     assert joined["is"] == "joined"
     assert len(bytes.fromhex(str(joined["key"]))) == 44
     return control, datagrams

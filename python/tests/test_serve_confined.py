@@ -1,4 +1,4 @@
-"""What a server gives up once its sockets are open, and the unit that systemd confines it with."""
+"""The privileges that a server drops after it has opened its sockets, and its systemd unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from test_serve import HELLO, far_end, low_port
-from test_serve_limits import connect, frame, session, told, until
+from test_serve_limits import connect, frame, received_frame, session, until
 
 from narrows.host.live import HOST
 
@@ -21,7 +21,7 @@ CAP_NET_ADMIN, CAP_IPC_LOCK, CAP_SYS_NICE, CAP_SYS_RESOURCE = 12, 14, 23, 24
 
 
 def status(thread: Path) -> dict[str, str]:
-    """What the kernel says of a thread."""
+    """The status of a thread in /proc."""
     lines = (thread / "status").read_text(encoding="utf-8").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
@@ -59,7 +59,7 @@ def test_a_server_drops_root_capabilities_and_system_calls(
         control, _welcome = session(port)
         with control:
             control.sendall(frame({"do": "latency", "port": 20_000}))
-            assert told(control)["thread"] is True
+            assert received_frame(control)["thread"] is True
             if CAP_SYS_RESOURCE in capabilities(status(Path("/proc/self"))["CapEff"]):
                 # The thread for datagrams, by a limit that was raised before.
                 assert until(lambda: -10 in niceness(child.pid))
@@ -85,14 +85,14 @@ def congestion_controls(what: str) -> list[str]:
 
 
 def chosen(port: int, cc: str) -> dict[str, object]:
-    """The answer to a client that has requested a download with that congestion control."""
+    """The reply to a client that has requested a download with that congestion control."""
     control, welcome = session(port)
     with control, connect(port) as load:
         control.sendall(frame({"do": "open", "stream": 1, "direction": "down", "cc": cc}))
-        assert told(control)["is"] == "open"
+        assert received_frame(control)["is"] == "open"
         cookie = bytes.fromhex(str(welcome["cookie"]))
         load.sendall((b"NARR\x02d\0\1" + cookie).ljust(HELLO, b"\0"))
-        return told(control)
+        return received_frame(control)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root: the kernel refuses by itself")

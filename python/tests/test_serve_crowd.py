@@ -30,7 +30,7 @@ LEAST = 10
 
 @contextlib.contextmanager
 def plain_server() -> Iterator[int]:
-    """A server that answers each connection at once; its port."""
+    """The port of a server that replies to each connection at once."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
 
         def serve() -> None:
@@ -47,8 +47,8 @@ def plain_server() -> Iterator[int]:
             server.shutdown(socket.SHUT_RDWR)
 
 
-def all_get_in(port: int, going_on: Callable[[int], bool]) -> None:
-    """Clients of another address, one after another, while the attack goes on."""
+def check_admission(port: int, going_on: Callable[[int], bool]) -> None:
+    """Check that clients of another address are admitted in time during the attack."""
     waits = []
     with plain_server() as plain:
         n = 0
@@ -74,7 +74,7 @@ def test_500_silent_connections_of_one_host_block_no_other_client(first: bytes) 
             open_.enter_context(link)
             with contextlib.suppress(OSError):
                 link.sendall(first)
-        all_get_in(port, lambda n: n < 3 * LEAST)
+        check_admission(port, lambda n: n < 3 * LEAST)
 
 
 def test_20_000_connections_of_one_host_block_no_other_client() -> None:
@@ -86,7 +86,7 @@ def test_20_000_connections_of_one_host_block_no_other_client() -> None:
         with serve_load.far_end(HOST) as (port, _):
             words = ["-c", serve_load.FLOOD, str(port), "20000", serve_load.CROWD]
             with subprocess.Popen([sys.executable, *words]) as flood:
-                all_get_in(port, lambda _: flood.poll() is None)
+                check_admission(port, lambda _: flood.poll() is None)
                 assert flood.wait() == 0
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

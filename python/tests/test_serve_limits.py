@@ -1,4 +1,4 @@
-"""What the server allows one session, one address and everybody: seats, connections, bytes, rate,
+"""The limits of the server per session, per address and in total: seats, connections, bytes, rate,
 packets, silence.
 """
 
@@ -35,8 +35,8 @@ def frame(value: object) -> bytes:
     return struct.pack(">I", len(text)) + text
 
 
-def told(of: socket.socket) -> dict[str, object]:
-    """The next frame."""
+def received_frame(of: socket.socket) -> dict[str, object]:
+    """The content of the next frame."""
     head = of.recv(4, socket.MSG_WAITALL)
     assert len(head) == 4, "it hung up"
     return dict(json.loads(of.recv(struct.unpack(">I", head)[0], socket.MSG_WAITALL)))
@@ -61,17 +61,17 @@ def proof(token: str, role: str, nonces: tuple[bytes, bytes], addresses: tuple[s
 def session(
     port: int, source: str = "127.0.0.1", token: str | None = None, to: str | None = None
 ) -> tuple[socket.socket, dict[str, object]]:
-    """A control connection, and the answer to the proof."""
+    """A control connection, and the reply to the proof."""
     control, nonce = connect(port, source), os.urandom(16)
     control.sendall((b"NARR\x02c\0\0" + nonce).ljust(HELLO, b"\0"))
-    greeting = told(control)
+    greeting = received_frame(control)
     assert (greeting["is"], greeting["protocol"]) == ("greeting", 2)
     here, there = f"{source}:{control.getsockname()[1]}", to or f"127.0.0.1:{port}"
     assert greeting["you"] == here
     nonces = (nonce, bytes.fromhex(str(greeting["nonce"])))
     proved = token and proof(token, "client", nonces, (here, there))
     control.sendall(frame({"proof": proved, "to": there}))
-    answer = told(control)
+    answer = received_frame(control)
     if token and answer["is"] == "welcome":
         assert answer["proof"] == proof(token, "server", nonces, (here, there))
     return control, answer
@@ -209,17 +209,17 @@ def connected(source):
     link.settimeout(20)
     link.connect(far)
     return link
-def told(link):
+def received_frame(link):
     return json.loads(link.recv(struct.unpack(">I", link.recv(4, socket.MSG_WAITALL))[0],
     socket.MSG_WAITALL))
 client = connected("2001:db8:ffff::1")
 client.sendall(b"NARR\\x02c".ljust(37, b"\\0"))
-greeting = told(client)
+greeting = received_frame(client)
 # Each of another /64; all of them stay open and say nothing.
 crowd = [connected(f"2001:db8:1:{n:x}::1") for n in range(2000)]
 text = json.dumps({"proof": None}).encode()
 client.sendall(struct.pack(">I", len(text)) + text)
-print(told(client)["is"])
+print(received_frame(client)["is"])
 """
 
 
@@ -272,7 +272,7 @@ def test_objects_of_pages_are_charged_to_their_session() -> None:
             assert 100_000 < first < 2_500_000
             # Not more than all bytes, but for heads of answers.
             assert first + fetch(port, welcome["cookie"], 8_000_000, 4, 4) < 3_000_000 + 10_000
-            answer = told(control)
+            answer = received_frame(control)
             assert (answer["is"], "limit" in str(answer["why"])) == ("over", True)
     with far_end() as (port, child):
         control, welcome = session(port)
@@ -475,7 +475,7 @@ def test_another_protocol_version_is_refused_with_the_reason() -> None:
         for version, words in ((1, "update your narrows"), (3, "update this server")):
             with connect(port) as older:
                 older.sendall(b"NARR" + bytes([version]) + b"c".ljust(HELLO - 5, b"\0"))
-                answer = told(older)
+                answer = received_frame(older)
                 assert answer["is"] == "refused"
                 assert words in str(answer["why"])
                 assert older.recv(1) == b""
@@ -503,7 +503,7 @@ def test_a_hundred_threads_are_not_made_at_once() -> None:
             control.sendall(
                 b"".join(frame({"do": "latency", "port": 20_000 + n}) for n in range(100))
             )
-            made = [told(control)["thread"] for _ in range(100)]
+            made = [received_frame(control)["thread"] for _ in range(100)]
     assert made[0] is True
     assert sum(map(bool, made)) < 10
 
@@ -514,11 +514,11 @@ def test_a_thread_for_timed_requests_needs_an_unprivileged_port() -> None:
         with control:
             for refused in (0, 1, 53, 1023, port, ECHO):
                 control.sendall(frame({"do": "latency", "port": refused}))
-                answer = told(control)
+                answer = received_frame(control)
                 assert (answer["is"], answer["thread"]) == ("latency", False), refused
                 assert "above 1023" in str(answer["why"])
             control.sendall(frame({"do": "latency", "port": 20_000}))
-            assert told(control)["thread"] is True
+            assert received_frame(control)["thread"] is True
 
 
 ECHO, STAMP, IRTT, BOARD = 20_001, 20_002, 20_003, 20_004

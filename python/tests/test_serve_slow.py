@@ -1,4 +1,4 @@
-"""Clients of the server that do not read, and questions to all hosts at once."""
+"""Clients of the server that do not read, and broadcast and multicast requests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import time
 from pathlib import Path
 
 from test_serve import HELLO, far_end
-from test_serve_limits import SERVICES, connect, frame, session, started, told, until
+from test_serve_limits import SERVICES, connect, frame, received_frame, session, started, until
 from wires import DEVICE, run, wire
 
 from narrows.host.live import HOST
 
 
 def ask(control: socket.socket, request: dict[str, object], expected: str) -> None:
-    """A request, and its answer among samples."""
+    """A request, and its reply among samples."""
     control.sendall(frame(request))
-    while told(control)["is"] != expected:
+    while received_frame(control)["is"] != expected:
         pass
 
 
@@ -32,7 +32,7 @@ def downloads(port: int, source: str, streams: int) -> tuple[socket.socket, list
         link = connect(port, source)
         hello = b"NARR\x02d" + struct.pack(">H", n) + bytes.fromhex(str(welcome["cookie"]))
         link.sendall(hello.ljust(HELLO, b"\0"))
-        assert told(control)["is"] == "joined"
+        assert received_frame(control)["is"] == "joined"
         links.append(link)
     return control, links
 

@@ -1,5 +1,5 @@
-"""Programs over an emulated path. What the machine cannot is left out with the reason, a run that
-was too late too.
+"""Programs over an emulated path. A test is skipped, with the reason, if the machine lacks a
+feature or if the run failed its self-check.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def python(tmp_path: Path, name: str, text: str) -> str:
 
 
 def number(tmp_path: Path, server: str, client: str, *path: str) -> float:
-    """What the client prints, unless the instruments do not trust it."""
+    """The output of the client; the test is skipped if the run failed its self-check."""
     seen = tmp_path / "seen.json"
     far = python(tmp_path, "server.py", server)
     done = shell(
@@ -121,7 +121,7 @@ for _ in range(int(sys.argv[1])):
 
 
 def seen_by(tmp_path: Path, *path: str | Path, command: list[str]) -> tuple[dict[str, Any], str]:
-    """What a shell tells of each direction, as JSON and in words."""
+    """The counters of each direction of a shell, as JSON and as text."""
     seen = tmp_path / "seen.json"
     done = shell(*path, "--json", seen, command=command)
     assert done.returncode == 0, done.stderr
@@ -187,8 +187,10 @@ def test_up_and_down_are_those_of_a_simulated_measurement(tmp_path: Path) -> Non
         assert live.rate_mbit(way) == pytest.approx(rate * 1448 / 1514, rel=0.1)
 
 
-def told(tmp_path: Path, *, command: list[str], beside: list[str]) -> tuple[dict[str, Any], str]:
-    """The instruments of a shell in which `beside` runs on the far host, and its words."""
+def self_check(
+    tmp_path: Path, *, command: list[str], beside: list[str]
+) -> tuple[dict[str, Any], str]:
+    """The self-check of a shell in which `beside` runs on the far host, and its messages."""
     seen = tmp_path / "seen.json"
     far = [word for line in beside for word in ("--far", line)]
     done = shell("--rate", "20Mbit", "--json", seen, *far, command=command)
@@ -199,7 +201,7 @@ def told(tmp_path: Path, *, command: list[str], beside: list[str]) -> tuple[dict
 def test_a_shell_without_a_packet_has_no_self_check_result(tmp_path: Path) -> None:
     ready()
     # A device that comes up sends packets of its own: without an address it has nothing to say.
-    by = told(
+    by = self_check(
         tmp_path,
         command=["ip", "link", "set", "e0", "down"],
         beside=["ip link set e0 down; sleep 60"],
@@ -232,7 +234,7 @@ def test_packets_to_a_device_that_is_down_are_counted_as_lost(
 ) -> None:
     ready()
     send = [*python(tmp_path, "send.py", SEND).split(), "100"]
-    instruments, words = told(
+    instruments, words = self_check(
         tmp_path, command=send, beside=["ip link set e0 down; echo > /dev/null; sleep 60"]
     )
     assert instruments["device"]["down"] >= 100
@@ -244,7 +246,7 @@ def test_after_the_deletion_of_a_device_the_counters_are_reported(tmp_path: Path
     ready()
     ask = shlex.join(python(tmp_path, "client.py", ASK).split())
     # The answers have crossed the path when the device goes.
-    instruments, words = told(
+    instruments, words = self_check(
         tmp_path,
         command=["sh", "-c", f"{ask} && ip link del e0; sleep 60"],
         beside=[python(tmp_path, "server.py", ECHO)],

@@ -1,4 +1,4 @@
-"""What changes a host, in a network namespace and a tree of files of its own: this machine is never
+"""Changes of a host, in a network namespace with its own tree of files: this machine is not
 changed.
 """
 
@@ -65,7 +65,7 @@ class Space:
             self.holder.kill()
 
     def run(self, *words: str | Path, check: bool = True) -> str:
-        """What a command in it prints."""
+        """The output of a command in the namespace."""
         done = subprocess.run(
             [*self.enter, *words], capture_output=True, text=True, check=False, timeout=60
         )
@@ -81,7 +81,7 @@ class Space:
         )
 
     def done(self, *words: str, plan: Json | None = None) -> Json:
-        """What it answers, for it succeeds."""
+        """The JSON output of a subcommand that must succeed."""
         done = self.tune(*words, plan=plan)
         assert done.returncode == 0, done.stderr
         found: Json = json.loads(done.stdout)
@@ -272,9 +272,9 @@ def other_wanted(whole: Json) -> str:
     return next(str(row["to"]) for row in whole["changes"] if row["target"] == CC)
 
 
-def until_it_is_not_killed(attempt: Callable[[int], int], after: Callable[[], None]) -> int:
-    """Kills after the first step, after the second, and so on, until there are no more; answers how
-    many there were.
+def kill_after_each_step(attempt: Callable[[int], int], after: Callable[[], None]) -> int:
+    """Kill the program after one step, after two, and so on, until it completes; return the number
+    of steps.
     """
     for step in range(1, 1000):
         code = attempt(step)
@@ -297,7 +297,7 @@ def test_apply_killed_after_any_step_is_reverted_completely(space: Space) -> Non
         assert space.seen() == before
         assert not space.journal().exists()
 
-    steps = until_it_is_not_killed(
+    steps = kill_after_each_step(
         lambda n: space.tune("apply", "--stop-after", str(n), plan=whole).returncode, back
     )
     # The journal alone takes five.
@@ -316,7 +316,7 @@ def test_revert_killed_after_any_step_is_completed_by_another_revert(space: Spac
         space.done("revert")
         assert space.seen() == before
 
-    steps = until_it_is_not_killed(attempt, back)
+    steps = kill_after_each_step(attempt, back)
     assert steps > len(whole["changes"]) - 1
     assert space.seen() == before
 
@@ -338,7 +338,7 @@ def test_a_second_plan_killed_after_any_step_is_reverted_with_the_first(space: S
         space.done("revert")
         assert space.seen() == before
 
-    until_it_is_not_killed(attempt, back)
+    kill_after_each_step(attempt, back)
     assert space.get(WMEM).split()[2] == "7340032"
     space.done("revert", "--last")
     assert space.get(WMEM).split()[2] == "8388608"
@@ -429,7 +429,7 @@ def test_a_foreign_qdisc_is_replaced_only_on_request_and_restored(
         space.done("revert")
         assert space.seen() == before
 
-    until_it_is_not_killed(attempt, back)
+    kill_after_each_step(attempt, back)
     assert "pfifo_fast" in space.run("tc", "qdisc", "show", "dev", DEVICE)
     back()
 
@@ -568,7 +568,7 @@ def test_confirm_killed_after_any_step_can_be_reverted(
         space.done("revert")
         assert space.seen() == before
 
-    steps = until_it_is_not_killed(attempt, back)
+    steps = kill_after_each_step(attempt, back)
     assert steps > 10
     verified = space.done("verify")
     assert verified["so"]

@@ -1,5 +1,5 @@
-"""Shapers: planned for hosts of many kinds, made in a network namespace, killed at every step,
-undone.
+"""Shapers: plans for many types of hosts, applied in a network namespace, killed at every step, and
+reverted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from test_tune import read
-from test_tune_host import DEVICE, Json, Space, change, until_it_is_not_killed
+from test_tune_host import DEVICE, Json, Space, change, kill_after_each_step
 from test_tune_host import plan as whole
 from test_tune_script import SHELLS, in_namespaces
 
@@ -96,7 +96,7 @@ def test_apply_or_revert_killed_after_any_step_is_reverted(space: Space) -> None
         space.done("revert")
         assert seen(space) == before
 
-    steps = until_it_is_not_killed(
+    steps = kill_after_each_step(
         lambda n: space.tune("apply", "--stop-after", str(n), plan=both()).returncode, back
     )
     # The journal, and six things by the kernel.
@@ -107,7 +107,7 @@ def test_apply_or_revert_killed_after_any_step_is_reverted(space: Space) -> None
             space.done("apply", plan=both())
         return space.tune("revert", "--stop-after", str(step)).returncode
 
-    assert until_it_is_not_killed(attempt, back) > 3
+    assert kill_after_each_step(attempt, back) > 3
     assert seen(space) == before
 
 
