@@ -1,5 +1,5 @@
-"""`narrows advise`: what it recommends where the answer is known, what it never recommends, and
-what it keeps.
+"""`narrows advise`: recommendations on paths with a known answer, candidates that are never
+recommended, and sealed forecasts.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ def test_beyond_a_boundary_every_value_changes_the_choice() -> None:
 
 
 def test_boundaries_within_the_noise_are_not_stated() -> None:
-    """Two that differ by chance alone: the same control under two names."""
+    """Two candidates with random differences only: one congestion control under two names."""
     question = asked(rate="4Mbit", buffer="1bdp", loss="0.5%", cares=("bulk",))
     one, other = (Candidate(key=key, says=key, cc="reno") for key in ("reno", "reno's double"))
     assert edge_sentences(question, one, other) == []
@@ -601,7 +601,7 @@ def test_uncertain_loss_and_buffer_of_a_measurement_have_variants(
 
 
 def open_direction(**about: object) -> dict[str, Any]:
-    """A way of a path model that tells nothing but what is given."""
+    """A direction of a path model without results except the given ones."""
     unknown = {"value": None, "low": None, "high": None, "why": "no path shows it"}
     direction = {
         "sure": "sure",

@@ -1,4 +1,4 @@
-"""How advice is judged: who counts, what is ahead by how much, how wide an interval must be."""
+"""How advice is judged: which runs count, the interval of a difference, and calibrated widths."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_intervals_of_measured_paths_are_not_narrower() -> None:
 
 
 def test_every_recorded_path_has_runs_of_all_congestion_controls() -> None:
-    """The truth of a path is not shaped by what was advised on it."""
+    """The advice on a path must not influence its recorded runs."""
     _, rows = advise_linux.rows()
     assert [advise_linux.at(row) for row in rows] == sorted(set(map(advise_linux.at, rows)))
     for of in advise.recorded():

@@ -1,5 +1,5 @@
-"""Engines side by side: what is compared, what is repeated, what is undecided; and what a
-machine can do.
+"""`narrows agree` compares engines: the compared metrics, repeated runs and undecided results. Also
+the checks of the machine.
 """
 
 from __future__ import annotations

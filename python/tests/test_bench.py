@@ -1,6 +1,4 @@
-"""The scripts of bench/: what they say of a wrong number and of Ctrl-C. What they measure is
-nobody's to hold here.
-"""
+"""The scripts of bench/: invalid arguments and Ctrl-C. The measured values are not tested."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The echo for small boards (`host/boards/echo.c`), built for three processors and asked; foreign
-ones by qemu-user.
+"""The echo for small boards (`host/boards/echo.c`), built for three processors and tested with
+requests; qemu-user runs foreign processors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def port(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where one of them answers, on loopback."""
+    """The port of one of the programs on loopback."""
     compiler, runner = KINDS[request.param]
     for needed in (compiler, *runner):
         if shutil.which(needed) is None:

@@ -1,4 +1,6 @@
-"""Bundles: made from a recipe, verified by repetition, and safe if a stranger made them."""
+"""Bundles: their creation from a recipe, their verification by repetition, and the checks of
+untrusted bundles.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as people and programs use it."""
+"""The command line: output, errors, exit codes, help and files."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_retransmitted_handshakes_are_not_counted_as_data(command: Cli, tmp_path
 
 
 def on_terminal(tiny: Path, **env: str) -> str:
-    """What `narrows run` prints on a terminal."""
+    """The output of `narrows run` on a terminal."""
     ours, theirs = pty.openpty()
     child_env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {
         "TERM": "xterm-256color",

@@ -1,4 +1,4 @@
-"""Before and after: a difference that is there is seen, one that is not is not."""
+"""Comparisons of measurements: differences are detected, and unchanged paths show none."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_interval_of_a_few_correlated_values_holds_the_truth() -> None:
 def iperf3(
     seed: int, mbit: float, *, cc: str = "cubic", streams: int = 1, reverse: bool = False
 ) -> str:
-    """What `iperf3 -J` prints in 10 s."""
+    """The output of `iperf3 -J` in 10 s."""
     draw = random.Random(seed)
     rates = [
         [mbit / streams * (1 + 0.04 * v) for v in series(draw, 10, 0.5)] for _ in range(streams)
@@ -171,8 +171,8 @@ def iperf3(
 
 
 def iperf2(seed: int, mbit: float, every: int, *, digits: int = 1) -> str:
-    """What `iperf -i EVERY` prints in 10 s, with a short last interval and the report of the whole
-    stream.
+    """The output of `iperf -i EVERY` in 10 s, with a short last interval and the report of the
+    whole stream.
     """
     draw = random.Random(seed)
     rows = [

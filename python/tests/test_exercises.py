@@ -1,4 +1,4 @@
-"""The exercises of the course: each has a right answer, which a run confirms."""
+"""The exercises of the course: each has an accepted answer, which a run confirms."""
 
 from __future__ import annotations
 

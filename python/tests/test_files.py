@@ -1,4 +1,4 @@
-"""Measurements in other tools' files. The tools themselves judge where they are installed."""
+"""Measurements in files of other tools. The tools themselves are used if they are installed."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_the_output_of_iperf3_is_read(more: list[str], tmp_path: Path) -> None:
 
 
 def _udp(loss_percent: float, *, bitrate: float = 30e6, near_sends: bool = True) -> dict[str, Any]:
-    """What iperf3 3.12 prints: the `udp` of a stream has what was sent, whichever end prints it."""
+    """Output of iperf3 3.12: the `udp` of a stream has the sent data, on either end."""
     sent = bitrate / 8
     seen = sent if near_sends else sent * (1 - loss_percent / 100)
     return {

@@ -1,4 +1,4 @@
-"""Sealed forecasts are scored by every later measurement that can judge them."""
+"""Every later measurement that permits it scores a sealed forecast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`narrows from`: others' configurations read, their mistakes told, and nothing of them crashes."""
+"""`narrows from`: configurations of other programs are read, their errors are reported, and no text
+causes a crash.
+"""
 
 from __future__ import annotations
 

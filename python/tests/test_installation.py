@@ -30,7 +30,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 def default_packages() -> list[importlib.metadata.Distribution]:
-    """Narrows and what it installs without extras."""
+    """The package and its dependencies without extras."""
     found: dict[str, importlib.metadata.Distribution] = {}
     wanted = ["narrows"]
     while wanted:

@@ -1,6 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: each ends a command in order, and what was seen until then is
-kept.
-"""
+"""Ctrl-C, SIGTERM and SIGHUP end a command in order, and the results until then are kept."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Answers from inside the kernel: `narrows serve --xdp`, asked over a veth pair by plain
-sockets.
+"""Replies from inside the kernel: `narrows serve --xdp`, with requests of plain sockets over a veth
+pair.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine `linux` with a built kernel; left out where none is built (`narrows kernel build`)."""
+"""The engine `linux` with a built kernel; skipped if none is built (`narrows kernel build`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab in the browser: it computes what the native engine computes, and everybody can use it."""
+"""The lab in the browser: it computes the same results as the native engine and is accessible."""
 
 from __future__ import annotations
 

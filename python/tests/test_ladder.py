@@ -1,4 +1,4 @@
-"""The ladder: its files, and that each rung does what it is there for."""
+"""The ladder: its files, and the effect of each rung."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = ROOT / "scenarios/ladder"
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, ladder.Row]:
-    """What every run comes to, by its name."""
+    """The results of every run, by its name."""
     return {
         name: ladder.row(
             nw.run(from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', name))).json
@@ -39,7 +39,7 @@ def test_the_files_are_the_rungs() -> None:
 def test_the_picture_has_the_values_of_the_rungs(
     rows: dict[str, ladder.Row], tmp_path: Path
 ) -> None:
-    """Drawn as it is; the one of the page is looked at by whoever renews it."""
+    """The picture of the page is not compared; `make renew` writes it."""
     stored = ROOT / "docs/pictures/ladder.png"
     home = list(rows.values())[: len(ladder.RUNGS)]
     figure = ladder.picture(home, stored if RENEW else tmp_path / "ladder.png")
@@ -71,7 +71,7 @@ def test_fq_codel_reduces_the_delay_of_pings_and_pages(rows: dict[str, ladder.Ro
 
 
 def test_tcp_small_queues_cause_no_drops_in_the_sending_host(rows: dict[str, ladder.Row]) -> None:
-    """The commit that brought them tells of less than 8 ms at 100 Mbit/s, instead of 132."""
+    """The commit that added them reports less than 8 ms at 100 Mbit/s, instead of 132."""
     codel, small = rows["3.5 fq_codel"], rows["3.6 small queues"]
     assert (small.dropped, small.again) == (0, 0)
     assert small.large_rtt < codel.large_rtt

@@ -1,8 +1,8 @@
-"""Policies in turns: words, picture and page, what is not permitted, and what a real-time class
-brings.
+"""Scheduling policies in alternating rounds: sentences, picture and page, missing permissions, and
+the effect of a real-time class.
 
-What is asserted of times is asserted of slow answers under a load that makes hundreds of them;
-where the machine's own host takes its time away, that is said and nothing is asserted.
+Times are checked for slow responses under a load that causes hundreds of them. If the hypervisor
+takes processor time away, the test is skipped with this reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The check of layers (`tools/layers.py`), on trees made for it."""
+"""The check of layers (`tools/layers.py`), on small example trees."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`narrows measure` of a server that does not keep to the protocol: this end's memory and time
-stay bounded.
-"""
+"""`narrows measure` with a server that violates the protocol: memory and time stay bounded."""
 
 from __future__ import annotations
 
@@ -155,7 +153,7 @@ def test_rows_without_end_end_the_measurement_and_not_the_memory() -> None:
 
 
 Session = Callable[[socket.socket, threading.Event], None]
-"""What is done with a connection, until the event."""
+"""The function that serves a connection until the event."""
 
 
 @contextmanager

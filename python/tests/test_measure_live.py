@@ -1,6 +1,4 @@
-"""`narrows serve` and `narrows measure` over real packets: the near end gets a name,
-and its path model is the path.
-"""
+"""`narrows serve` and `narrows measure` over real packets, and the path model of a path."""
 
 from __future__ import annotations
 

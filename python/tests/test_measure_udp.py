@@ -1,4 +1,4 @@
-"""`narrows measure --transport udp`: any congestion control over a real path, and its refusals."""
+"""`narrows measure --transport udp`: any congestion control over a real path, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`narrows measure URL`: a web server that knows nothing of it, with TLS and without."""
+"""`narrows measure URL`: web servers without support for narrows, with and without TLS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 HERE = Path(__file__).parent / "data/web"
 BLOCK = bytes(64_000)
 AHEAD = 4
-"""So many objects of a megabyte at least are asked for before the one before them is there."""
+"""The least number of objects of a megabyte that are requested in advance."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -106,10 +106,10 @@ class Server(ThreadingHTTPServer):
     waiting = 0
 
     def __init__(self, *arguments: Any) -> None:  # noqa: ANN401 - as of the class above
-        """Nothing was asked for yet."""
+        """No object was requested yet."""
         super().__init__(*arguments)
         self.connections: dict[tuple[str, int], list[str]] = {}
-        """What each connection asked for, in order."""
+        """The requests of each connection, in order."""
 
     def handle_error(self, *_: object) -> None:
         """Says nothing."""

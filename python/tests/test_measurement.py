@@ -1,4 +1,4 @@
-"""The measurement: read with care, and what it answers."""
+"""The measurement: how it is read, and its summary."""
 
 from __future__ import annotations
 

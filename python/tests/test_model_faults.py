@@ -1,4 +1,4 @@
-"""A model that fails ends the run, and names itself."""
+"""A model that fails ends the run with an error that names the model."""
 
 from __future__ import annotations
 

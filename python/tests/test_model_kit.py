@@ -1,4 +1,4 @@
-"""A model is a kit: its file, its golden table, a scenario that asks for it, a page (see
+"""The parts of each model: its file, its golden table, a scenario that uses it, a page (see
 CONTRIBUTING.md).
 """
 

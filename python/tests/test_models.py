@@ -1,4 +1,4 @@
-"""Models from outside of narrows, in Python: registration, every command, provenance."""
+"""User-defined models in Python: registration, every command, provenance."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The picture of a network: its graph is that of the scenario, its values are those of the run, and
-no text hides another one.
+texts do not overlap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What notebooks show: the tutorial, executed; results as HTML; data frames."""
+"""Notebooks: the tutorial, executed; results as HTML; data frames."""
 
 from __future__ import annotations
 

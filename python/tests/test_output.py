@@ -1,5 +1,5 @@
-"""Results into files: whole or not at all; and what fails costs nothing else of what a command came
-to.
+"""Results in files: they are written completely or not at all, and a failed output affects no other
+result of a command.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def model(measured: Measurement) -> PathModel:
 def prepared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurement, model: PathModel
 ) -> Path:
-    """A folder with a scenario and results, and servers that answer without a network."""
+    """A folder with a scenario and results, and simulated servers."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
     told = result("far", 1, 80, n=1000)

@@ -1,4 +1,4 @@
-"""The package as a program uses it."""
+"""The Python package as programs use it."""
 
 from __future__ import annotations
 

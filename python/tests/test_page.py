@@ -1,6 +1,4 @@
-"""The report page: what it says is the run's, it needs nothing but itself, and everybody can use
-it.
-"""
+"""The report page: its values are those of the run, it loads nothing else, and it is accessible."""
 
 from __future__ import annotations
 
@@ -63,7 +61,7 @@ def browser() -> Iterator[Browser]:
 
 
 def document(file: Path) -> dict[str, Any]:
-    """What a page was given to show."""
+    """The data of a page."""
     text = file.read_text(encoding="utf-8")
     found = re.search(
         r'<script id="document" type="application/json">(.*?)</script>', text, re.DOTALL

@@ -1,6 +1,4 @@
-"""Path models of measured paths. `validation/path_models.py` tries 50 paths at random;
-here are a few.
-"""
+"""Path models of measured paths. `validation/path_models.py` tries 50 random paths."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pictures: all that is drawn is a column of the run's own tables; terminal, plot and page draw the
-same.
+"""Pictures: all drawn values are columns of the tables of the run, in the terminal, the plot and
+the page.
 """
 
 from __future__ import annotations

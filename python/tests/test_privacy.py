@@ -1,4 +1,4 @@
-"""Pseudonyms, and measurements that are forgotten."""
+"""Pseudonyms, and the deletion of measurements."""
 
 from __future__ import annotations
 

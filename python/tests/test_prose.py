@@ -1,4 +1,4 @@
-"""The check of prose (`tools/prose.py`): every rule's examples, and texts made for it."""
+"""The check of prose (`tools/prose.py`): the examples of every rule, and example texts."""
 
 from __future__ import annotations
 

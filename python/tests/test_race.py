@@ -1,4 +1,4 @@
-"""`narrows race`: who is where on one path."""
+"""`narrows race`: the ranking of congestion controls on one path."""
 
 from __future__ import annotations
 

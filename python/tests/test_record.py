@@ -1,5 +1,5 @@
-"""`--record`: a run of either engine as a capture file, read back block by block, and by tshark
-where there is one.
+"""`--record`: a run of either engine as a capture file, read back block by block, and by tshark if
+it is installed.
 """
 
 from __future__ import annotations

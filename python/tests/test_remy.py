@@ -1,4 +1,4 @@
-"""`narrows remy`, and scenarios that name what it wrote."""
+"""`narrows remy`, and scenarios that use its trees."""
 
 from __future__ import annotations
 

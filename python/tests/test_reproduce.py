@@ -1,5 +1,5 @@
-"""Published experiments: what was written down is well formed, is answered, and is told as it came
-out.
+"""Published experiments: their descriptions are valid, have implementations, and results outside of
+the accepted ranges are reported.
 """
 
 from __future__ import annotations

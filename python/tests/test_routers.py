@@ -56,7 +56,7 @@ def host(request: pytest.FixtureRequest) -> list[str]:
 
 
 def free_port() -> int:
-    """A TCP port that nobody uses."""
+    """An unused TCP port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 

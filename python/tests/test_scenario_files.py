@@ -1,6 +1,4 @@
-"""What a scenario may read: nothing outside of its folder; and no message shows what is in a
-file.
-"""
+"""A scenario reads no files outside of its folder, and no message shows the content of a file."""
 
 from __future__ import annotations
 

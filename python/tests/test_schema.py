@@ -1,6 +1,4 @@
-"""Classes made from the registry: what editors and mypy see of them, and that they are classes like
-any other.
-"""
+"""Classes that are generated from the registry: their type stubs and their behaviour."""
 
 from __future__ import annotations
 

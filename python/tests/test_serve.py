@@ -1,8 +1,7 @@
-"""The server and the near end over real sockets: loopback, and an emulated path where rates are
-compared.
+"""The server and the client over real sockets: loopback, and an emulated path for rates.
 
-iperf3 (Debian's `iperf3`) is the judge, as client and as server; where it is not installed its
-tests say so.
+iperf3 (Debian's `iperf3`) is the reference, as client and as server; tests that need it are skipped
+if it is not installed.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def listening(port: int) -> None:
 
 
 def iperf3(*words: str | int, seconds: float = 30) -> dict[str, Any]:
-    """What an iperf3 client saw."""
+    """The JSON output of an iperf3 client."""
     if shutil.which("iperf3") is None:
         pytest.skip("iperf3 is not installed")
     done = subprocess.run(

@@ -1,5 +1,5 @@
 """`narrows new topology shaped-devices`: the scenario has the rates of the files, HTB and CAKE
-share them as they promise, and mistakes have a place.
+share them accordingly, and errors have a place.
 """
 
 from __future__ import annotations

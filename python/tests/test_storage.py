@@ -1,6 +1,4 @@
-"""Files that survive a crash: every call of the system fails once, and every byte of a last line is
-cut once.
-"""
+"""Files that survive a crash: every system call fails once; a last line is cut at every byte."""
 
 from __future__ import annotations
 

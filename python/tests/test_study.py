@@ -1,4 +1,4 @@
-"""Studies: every one can be asked, and answers whatever came out."""
+"""Studies: every study runs and has a verdict for any result."""
 
 from __future__ import annotations
 

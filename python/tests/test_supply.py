@@ -1,4 +1,4 @@
-"""The dependencies: their licences, where they come from, and the hashes of what is installed."""
+"""The dependencies: their licences, their sources, and the hashes of installed packages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Sweeps: designs, the data set, and that whatever ends one, what has landed is right and the rest
-is run later.
+"""Sweeps: designs and the data set. After any interruption, stored rows are correct and the other
+runs follow later.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def test_the_seed_is_no_key_to_vary() -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
-    """A sweep that nobody disturbed."""
+    """The rows of a sweep without interruption."""
     return nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path_factory.mktemp("whole")).run(jobs=2)
 
 

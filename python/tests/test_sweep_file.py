@@ -274,7 +274,7 @@ class SlowRay:
 
     @staticmethod
     def init(**_: object) -> None:
-        """As Ray 2.x says it, and it warns before."""
+        """The error and the warning of Ray 2.x."""
         warnings.warn("Ray Client connection timed out", stacklevel=1)
         logging.getLogger("ray.util.client_builder").info("Passing the following kwargs")
         raise Exception(

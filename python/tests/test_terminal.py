@@ -1,4 +1,4 @@
-"""No control character of a stranger's text reaches the terminal."""
+"""No control character of untrusted text reaches the terminal."""
 
 from __future__ import annotations
 

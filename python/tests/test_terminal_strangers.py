@@ -73,7 +73,7 @@ def with_hostile_texts(value: Json) -> Iterator[tuple[str, Json]]:
 
 
 def printed(*words: object) -> str:
-    """What a command prints, on both streams."""
+    """The output of a command on both streams."""
     done = CliRunner().invoke(cli.main, [str(word) for word in words])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert "\nFORGED" not in f"\n{done.output}"

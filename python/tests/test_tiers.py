@@ -1,6 +1,4 @@
-"""The tiers of tests: every entry of the list names something that is there, and each test has
-exactly one tier.
-"""
+"""The tiers of tests: every entry of the list exists, and each test has exactly one tier."""
 
 from __future__ import annotations
 

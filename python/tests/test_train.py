@@ -1,4 +1,4 @@
-"""`narrows train remy`: the search, its journal, and what a killed process costs."""
+"""`narrows train remy`: the search, its journal, and the effects of killed processes."""
 
 from __future__ import annotations
 

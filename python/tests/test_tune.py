@@ -1,4 +1,4 @@
-"""`narrows tune`: findings and plans for hosts of many systems; hostile names."""
+"""`narrows tune`: findings and plans for hosts of many systems, and names with shell code."""
 
 from __future__ import annotations
 
@@ -541,7 +541,7 @@ def test_names_that_no_shell_should_see_are_refused(asked: dict[str, object], sa
 
 
 def test_shell_code_in_facts_does_not_enter_a_plan() -> None:
-    """Facts come from another machine: whatever it says, no word of it becomes a command."""
+    """Facts come from another machine: no part of them becomes a command."""
     evil = "$(touch$IFS/tmp/narrows-was-here);`id`"
     facts = read(
         "debian-12",

@@ -1,9 +1,9 @@
-"""A whole host that is changed, booted again and put back: a user-mode kernel with modules, fq,
+"""Changes of a whole host, its next boot, and their reversal: a user-mode kernel with modules, fq,
 fq_codel and cake.
 
-Debian's package `user-mode-linux` has one. Its root is a small tree that is made here: nothing of
-this machine can be reached but what is copied into it. It boots in a second or two; where it is not
-installed this is left out.
+Debian's package `user-mode-linux` has one. Its root is a small tree that is created here: it
+contains only copied files of this machine. It boots in a second or two; the tests are skipped if it
+is not installed.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def booted(tree: Path, script: str) -> dict[str, str]:
-    """Boots it, lets it carry out a script, and answers what that said under each name."""
+    """Boot the host, run a script, and return its output under each name."""
     init = tree / "init"
     init.write_text(BEGIN + script + END, encoding="utf-8")
     init.chmod(0o755)

@@ -79,7 +79,7 @@ class Host:
     def run(
         self, *words: str | Path, netns: str | None = None, given: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """What a command does on it, or in a network namespace of it."""
+        """Run a command on the host, or in a network namespace of it."""
         inner = [] if netns is None else ["ip", "netns", "exec", netns]
         command = [*self.enter, *inner, *words]
         return subprocess.run(
@@ -87,7 +87,7 @@ class Host:
         )
 
     def tune(self, *words: str, netns: str | None = None, plan: Json | None = None) -> Json:
-        """What `narrows-host tune` answers, with its exit code and what it says."""
+        """The JSON output of `narrows-host tune`, with its exit code and messages."""
         done = self.run(
             HOST, "tune", *words, netns=netns, given="" if plan is None else json.dumps(plan)
         )
@@ -103,7 +103,7 @@ class Host:
         return self.run("sh", "-c", show, netns=netns).stdout.splitlines()
 
     def files(self) -> list[str]:
-        """What lies where a host keeps what outlasts a boot."""
+        """The files of the host that survive a boot."""
         return sorted(self.run("find", "/etc/sysctl.d", "/var/lib", "-type", "f").stdout.split())
 
     def records(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The commands that change a host, and whether a change does on a path what is said of it."""
+"""The commands that change a host, and whether a change has its predicted effect on a path."""
 
 from __future__ import annotations
 

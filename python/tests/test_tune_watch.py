@@ -1,4 +1,4 @@
-"""The dead-man switch, the disk that is full or read-only, and what an undo leaves behind."""
+"""The dead-man switch, full and read-only disks, and files that remain after a revert."""
 
 from __future__ import annotations
 

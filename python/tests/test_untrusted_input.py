@@ -1,4 +1,4 @@
-"""Files that anybody may have written: no reader blocks on a pipe or reads a device to its end."""
+"""Untrusted files: no reader blocks on a pipe or reads a device to its end."""
 
 from __future__ import annotations
 

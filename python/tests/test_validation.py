@@ -1,5 +1,5 @@
-"""The statistical tier's own arithmetic: the measure, what is read off a run, what must explain a
-disagreement.
+"""The arithmetic of the statistical tier: the comparison, the metrics of a run, and the
+explanations of disagreements.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""One program with another congestion control: what its sockets really use, and what it must not
-notice.
+"""`narrows with`: the congestion control of one program's sockets, and the behaviour that must not
+change.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Flows with an application: in Python, in the command's tables, on the page; and that the live
-engine says no.
-"""
+"""Flows with an application: in Python, in the tables of the commands, and on the page."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def run() -> nw.Run:
 
 
 def at(figures: Any, path: str) -> Any:  # noqa: ANN401 - JSON
-    """What lies at a place in the JSON."""
+    """The value at a path in the JSON."""
     for part in path.split("."):
         figures = figures[int(part)] if isinstance(figures, list) else figures[part]
     return figures
