@@ -65,7 +65,7 @@ def test_only_the_raw_api_of_lwip_is_used(tmp_path: Path) -> None:
     assert all(name.startswith(("udp_", "pbuf_", "ip_addr_")) for name in names)
 
 
-def test_it_answers_the_protocols_of_narrows_latency(tmp_path: Path) -> None:
+def test_the_echo_replies_to_both_protocols_of_narrows_latency(tmp_path: Path) -> None:
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists() or shutil.which("ip") is None:
         pytest.skip("needs root, /dev/net/tun and ip")
     program = tmp_path / "program"

@@ -235,13 +235,13 @@ def test_a_queue_discipline_that_tc_printed_is_not_an_error() -> None:
         ),
     ],
 )
-def test_classic_mistakes_are_told_with_their_line(text: str, line: int, says: str) -> None:
+def test_common_errors_are_reported_with_their_line(text: str, line: int, says: str) -> None:
     found = [warned for warned in read(text).warned if says in warned.says]
     assert len(found) == 1
     assert found[0].line == line
 
 
-def test_a_right_configuration_is_not_warned_of() -> None:
+def test_a_correct_configuration_has_no_warning() -> None:
     for text in (NETEM, ROUTER, SQM, "tc qdisc add dev e root cake bandwidth 20mbit"):
         assert read(text).warned == []
 
@@ -394,7 +394,7 @@ TREES = st.recursive(
     | TREES.map(lambda tree: json.dumps([tree]))
     | st.lists(WORDS, max_size=8).map(lambda words: "tc qdisc add dev e root " + " ".join(words))
 )
-def test_no_text_breaks_it(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         said = read(text).path.rtt
     except NarrowsError as error:
@@ -584,7 +584,7 @@ def test_a_discipline_keeps_its_options(text: str, queue: dict[str, Any]) -> Non
         ),
     ],
 )
-def test_every_word_that_a_path_has_not_is_reported_by_name(text: str, left: list[str]) -> None:
+def test_every_unsupported_option_is_reported(text: str, left: list[str]) -> None:
     found = read(text).left
     assert len(found) == len(left), found
     for one, told in zip(left, found, strict=True):
@@ -657,14 +657,14 @@ def test_hfsc_is_not_supported() -> None:
             read(text)
 
 
-def test_several_flows_of_each_kind() -> None:
+def test_a_path_is_judged_with_several_flows_of_each_mix() -> None:
     path = read("tc qdisc add dev e root netem delay 20ms rate 20mbit limit 100").path
     judged = judge(path, flows=3)
     assert [len(judged.rows[mix]["goodput_mbit"]) for mix in judged.rows] == [1, 1, 2]
     assert 15 < sum(judged.rows["both"]["goodput_mbit"]) < 20
 
 
-def test_the_command(command: Cli, tmp_path: Any) -> None:  # noqa: ANN401
+def test_the_command_prints_a_path_warnings_and_errors(command: Cli, tmp_path: Any) -> None:  # noqa: ANN401
     done = command(
         "from",
         "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 50ms rate 200000",

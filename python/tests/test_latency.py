@@ -124,7 +124,7 @@ def test_without_timestamps_the_kernel_has_no_part_and_a_closed_port_is_an_error
     assert "Traceback" not in done.stderr
 
 
-def test_a_visit_that_the_far_end_would_end_is_not_begun() -> None:
+def test_a_duration_above_the_limit_of_the_server_is_an_error() -> None:
     with answering("--duration", "5s") as ports:
         command = [
             HOST,
@@ -497,7 +497,7 @@ def test_a_stall_of_the_client_is_one_episode_and_in_the_headline() -> None:
     assert not any(name.startswith("p99.99") for name in render.figures(told).numbers)
 
 
-def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
+def test_the_default_duration_suffices_for_the_percentiles_of_the_headline() -> None:
     with answering("--echo", str(low_port())) as ports:
         told = measure_latency(ports["echo"], "--speaks", "echo")
     assert told["sent"] + told["skipped"] + told["unsent"] == 11_000

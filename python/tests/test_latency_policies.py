@@ -89,7 +89,7 @@ def test_policies_alternate_and_have_separate_results(cli: Cli, tmp_path: Path) 
     assert told["surroundings"]["device"]["name"] == "lo"
 
 
-def test_no_load_is_left_behind() -> None:
+def test_no_load_process_remains() -> None:
     with answering() as ports:
         before = set(hogs())
         lab(ports["serving"], "--load", "cpu")

@@ -70,7 +70,7 @@ def test_a_policer_is_identified_with_its_burst() -> None:
 
 
 @pytest.mark.parametrize(("queue", "family"), [("fq_codel", "fair"), ("codel", "aqm")])
-def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
+def test_an_aqm_is_identified_without_a_depth(queue: str, family: str) -> None:
     # Which of the fair ones it is, one measurement in twenty takes for another.
     directions = [
         model_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue), seed=seed).directions["down"]

@@ -18,7 +18,7 @@ from narrows.runs.race import FAIR, FIGURES, LIMITS, Lap, Race, plot, race, sent
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 
 
-def test_the_same_race_twice_is_the_same() -> None:
+def test_a_race_is_reproducible() -> None:
     once, again = (
         race(PATH, only=["reno", "bbr"], duration_s=12, seeds=2).json() for _ in range(2)
     )

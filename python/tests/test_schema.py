@@ -26,7 +26,7 @@ def made(module: str, name: str) -> type:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_the_stub_is_what_the_core_has(module: str) -> None:
+def test_the_stub_agrees_with_the_registry(module: str) -> None:
     file = ROOT / "python" / f"{MODULES[module].replace('.', '/')}.pyi"
     if RENEW:
         file.write_text(stub(module), encoding="utf-8")

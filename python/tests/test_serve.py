@@ -230,7 +230,7 @@ def test_a_measurement_has_the_requested_flows_and_tests(tmp_path: Path) -> None
         assert 4_000_000 < asked["data"]["moved_bytes"] <= 5_000_000
 
 
-def test_congestion_controls_take_turns() -> None:
+def test_congestion_controls_alternate() -> None:
     allowed = (
         Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
         .read_text(encoding="utf-8")

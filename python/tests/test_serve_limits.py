@@ -223,7 +223,7 @@ print(received_frame(client)["is"])
 """
 
 
-def test_a_crowd_of_networks_does_not_keep_a_client_out() -> None:
+def test_clients_of_many_networks_block_no_other_client() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         for words, address in (
             (between.near, "2001:db8:ffff::1"),
@@ -405,7 +405,7 @@ def asked(port: int, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_false_far_end_that_passes_everything_on_is_not_welcomed() -> None:
+def test_a_relay_between_client_and_server_is_detected() -> None:
     with far_end("--token", TOKEN) as (port, _), relay(port) as false:
         refused = asked(false, "--token", TOKEN)
         assert refused.returncode == 2
@@ -496,7 +496,7 @@ def test_another_protocol_version_is_refused_with_the_reason() -> None:
         assert heard[2:] == [b""]
 
 
-def test_a_hundred_threads_are_not_made_at_once() -> None:
+def test_the_threads_for_timed_requests_are_limited() -> None:
     with far_end() as (port, _):
         control, _welcome = session(port)
         with control:

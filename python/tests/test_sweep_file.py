@@ -345,7 +345,7 @@ def test_a_number_of_seeds_above_the_limit_is_an_error(file: Path) -> None:
         load(file)
 
 
-def test_a_scenario_in_the_place_of_its_name_is_one_error(tmp_path: Path) -> None:
+def test_the_text_of_a_scenario_instead_of_its_file_is_one_error(tmp_path: Path) -> None:
     """Each line of the text was printed, and that the name of the file was too long."""
     file = tmp_path / "sweep.toml"
     text = '[path]\nrate = "10Mbit"\n'

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from test_serve import far_end, free_port, listening
 from test_terminal import HOSTILE, is_shown
-from test_terminal_strangers import FORGED, printed
+from test_terminal_untrusted import FORGED, printed
 
 TEXT = (HOSTILE + FORGED).replace("\ud800", "")
 HELLO, COOKIE, EXCHANGE_RESULTS = 37, b"c", 13

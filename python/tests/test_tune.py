@@ -183,7 +183,7 @@ def test_queue_disciplines_of_networkd_are_reported() -> None:
     assert found(read("ubuntu-22.04"), "boot-networkd") == []
 
 
-def test_half_of_a_change_is_an_error() -> None:
+def test_a_boot_file_that_differs_from_the_running_kernel_is_an_error() -> None:
     file = (
         "@ files boot\n",
         "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n",
@@ -311,7 +311,7 @@ def test_drivers_without_byte_queue_limits_are_reported() -> None:
     assert deep.interface("ens18") is not None
 
 
-def test_sum_of_small_things() -> None:
+def test_further_findings() -> None:
     assert "what passes" not in told(read("debian-12"), "mtu-probing")
     assert "accepted but not requested" in told(read("debian-12"), "ecn")
     assert "powersave" in told(read("ubuntu-16.04"), "governor")
@@ -535,7 +535,7 @@ def test_a_diff_shows_the_present_and_the_planned_value() -> None:
         ({"devices": ["ens18"]}, "an interface needs a queue discipline"),
     ],
 )
-def test_names_that_no_shell_should_see_are_refused(asked: dict[str, object], says: str) -> None:
+def test_invalid_names_and_settings_are_errors(asked: dict[str, object], says: str) -> None:
     with pytest.raises(NarrowsError, match=says):
         plan(read("debian-12"), Ask(**asked))  # type: ignore[arg-type]
 
@@ -575,7 +575,7 @@ def test_a_plan_is_not_confirmed_without_a_terminal(monkeypatch: pytest.MonkeyPa
 # The command
 
 
-def test_the_command(command: Cli, tmp_path: File) -> None:
+def test_the_commands_audit_and_plan(command: Cli, tmp_path: File) -> None:
     debian = HOSTS / "debian-9.txt"
     done = command("tune", "audit", "--facts", debian)
     assert (done.returncode, done.stderr) == (0, "")

@@ -347,7 +347,7 @@ def test_a_second_plan_killed_after_any_step_is_reverted_with_the_first(space: S
     assert space.seen() == before
 
 
-def test_any_failure_rolls_back_whole(space: Space) -> None:
+def test_any_failure_reverts_the_whole_plan(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     # A file stands where a directory would have to be made: the last change fails.
     (space.root / "etc/systemd").write_text("in the way", encoding="utf-8")

@@ -231,9 +231,7 @@ def seen(told: dict[str, str], when: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["fq", "cake"])
-def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_put_back(
-    tree: Path, kind: str
-) -> None:
+def test_bbr_and_a_queue_discipline_survive_a_boot_and_are_reverted(tree: Path, kind: str) -> None:
     (tree / "plan.json").write_text(json.dumps(bbr_and(kind)), encoding="utf-8")
     (tree / "plan.json").chmod(0o600)
     script = SEEN + "seen before\nsay applied narrows-host tune apply /plan.json\nseen with\n"

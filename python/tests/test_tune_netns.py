@@ -438,7 +438,7 @@ def test_a_container_with_read_only_settings_remains_unchanged(host: Host) -> No
     assert outside == {name: Path("/etc", name).read_bytes() for name in outside}
 
 
-def test_a_host_of_the_shell_inside_a_container_is_undone_only_there(
+def test_a_plan_in_a_shell_inside_a_container_is_reverted_only_there(
     host: Host, tmp_path: Path
 ) -> None:
     wanted = whole(host)

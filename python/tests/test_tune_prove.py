@@ -132,7 +132,7 @@ def test_a_plan_writable_by_others_is_refused(space: Space, tmp_path: Path) -> N
     )
 
 
-def test_confirm_keeps_it(space: Space) -> None:
+def test_a_plan_can_be_confirmed_and_reverted(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     done = command(space, "apply", "-", "--confirm-within", "10min", plan=whole)
     assert "narrows tune confirm" in done.stdout
@@ -150,7 +150,7 @@ def test_every_setting_names_the_direction_of_data_it_affects() -> None:
     assert (acts["net.ipv4.tcp_wmem"], acts["net.ipv4.tcp_ecn"]) == ("sent", "negotiated")
 
 
-def test_a_value_of_another_form_is_refused(space: Space) -> None:
+def test_an_invalid_value_of_a_setting_is_refused(space: Space) -> None:
     done = space.tune("apply", plan=plan(change("sysctl", "net.ipv4.tcp_ecn", "2", "many")))
     assert done.returncode == 2
     assert '"many" is not a value of net.ipv4.tcp_ecn; write [0-5]' in done.stderr
@@ -181,7 +181,7 @@ def test_every_plan_is_valid_for_the_program_that_applies_it(space: Space, host:
     assert space.seen() == before
 
 
-def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
+def test_the_direction_of_a_proof_must_be_that_of_the_change(space: Space) -> None:
     now, then = other_cc(space)
     whole = plan(change("sysctl", CC, now, then))
     assert acts_on(Plan.of(whole)) == {"up"}

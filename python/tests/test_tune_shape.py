@@ -217,7 +217,7 @@ def test_options_that_were_changed_are_reported(space: Space) -> None:
     assert "limit 77p" in space.run("tc", "qdisc", "show", "dev", DEVICE)
 
 
-def test_the_rate_is_kept(space: Space) -> None:
+def test_the_shaper_limits_the_rate_in_both_directions(space: Space) -> None:
     """What leaves in two seconds is what the shaper lets through, on the way out and on the way
     in.
     """

@@ -143,6 +143,6 @@ def test_a_silent_host_causes_a_timeout(tmp_path: Path, monkeypatch: pytest.Monk
         collect.collect(ssh="far")
 
 
-def test_the_collector_arrives_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_collector_is_sent_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_ssh(tmp_path, "cat", monkeypatch)
     assert collect.collect(ssh="far") == collect.script()

@@ -55,7 +55,7 @@ def log(space: Space) -> list[Json]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_killed_one_after_another_the_watchers_still_undo_it(space: Space) -> None:
+def test_watchdogs_killed_one_after_another_still_revert_the_plan(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     done = space.done("apply", "--confirm-within", "6s", plan=whole)
     seen = watchers(done["id"])
@@ -110,7 +110,7 @@ def test_without_watchdogs_verify_fails_and_a_late_confirm_is_refused(
     assert space.seen() == before
 
 
-def test_watchers_that_are_stopped_do_not_count_as_watching(space: Space) -> None:
+def test_stopped_watchdogs_are_reported_by_verify(space: Space) -> None:
     done = space.done("apply", "--confirm-within", "1h", plan=plan(buffers(space)))
     both = watchers(done["id"])
     os.kill(both[0], signal.SIGSTOP)
@@ -187,7 +187,7 @@ FILL = (
 
 @pytest.mark.parametrize("plans", [1, 2], ids=["a plan", "a plan over a plan"])
 @pytest.mark.parametrize("disk", ["full", "read-only"])
-def test_revert_needs_no_room_on_a_disk(space: Space, disk: str, plans: int) -> None:
+def test_revert_needs_no_disk_space(space: Space, disk: str, plans: int) -> None:
     if os.geteuid():
         pytest.skip("to mount a disk needs root here")
     before = space.get(WMEM)
@@ -286,7 +286,7 @@ def test_revert_killed_on_a_full_disk_is_completed_by_another_revert(space: Spac
     assert int(steps) > 5
 
 
-def test_a_journal_of_an_earlier_narrows_is_undone(space: Space) -> None:
+def test_a_journal_of_an_earlier_version_is_reverted(space: Space) -> None:
     before = space.seen()
     space.done("apply", plan=plan(buffers(space)))
     journal = json.loads(space.journal().read_text(encoding="utf-8"))

@@ -194,7 +194,7 @@ except OSError as error:
     assert run(sys.executable, "-c", text).stdout == "EMFILE True\n"
 
 
-def test_other_sockets_are_left_alone() -> None:
+def test_other_sockets_are_unchanged() -> None:
     text = """
 import socket
 a, b = socket.socketpair()

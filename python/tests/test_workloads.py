@@ -58,7 +58,7 @@ def test_cells_of_the_table_are_figures_of_the_run(run: nw.Run) -> None:
     assert captions == ["Flows", "Queueing delay and RTT", "Applications"]
 
 
-def test_a_scenario_survives_its_file_and_its_json(run: nw.Run, tmp_path: Path) -> None:
+def test_a_scenario_written_as_toml_gives_the_same_run(run: nw.Run, tmp_path: Path) -> None:
     scenario = nw.Scenario(PATH, flows=FLOWS, duration="10s", seed=3)
     file = tmp_path / "one.toml"
     file.write_text(scenario.toml(), encoding="utf-8")

@@ -207,7 +207,7 @@ def _lossy(trees: Sequence[JsonObject]) -> list[bool]:
     return found
 
 
-def test_the_reduction_keeps_what_the_problem_needs_and_nothing_else() -> None:
+def test_the_reduction_keeps_only_necessary_keys() -> None:
     space = Space([axis("path.loss=0%:5%"), axis("path.rtt=5ms:200ms")])
     values = {"path.loss": "3.37%", "path.rtt": "137ms"}
     small = shrinking.shrink(BASE, space, values, _lossy, kept_flow=1)
@@ -222,7 +222,7 @@ def test_the_reduction_keeps_what_the_problem_needs_and_nothing_else() -> None:
         assert _lossy([{**small, "path": rest}]) == [False]
 
 
-def test_the_reduction_removes_what_only_goes_together() -> None:
+def test_the_reduction_keeps_one_of_two_sufficient_flows() -> None:
     """An invented problem that needs one of two flows, whichever it is."""
 
     def one_flow(trees: Sequence[JsonObject]) -> list[bool]:
