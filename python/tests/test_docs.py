@@ -84,7 +84,7 @@ def invalid_arguments(words: list[str]) -> str:
             return words[0]
         command, words = found, words[1:]
         context = click.Context(command, parent=context)
-    # What is behind these signs is another program's.
+    # The words behind these signs belong to another program.
     ours = list(itertools.takewhile(lambda word: word not in {"--", "|", ">"}, words))
     try:
         _, left, _ = command.make_parser(context).parse_args(ours)
@@ -110,7 +110,7 @@ def test_python_on_a_page_runs(page: Path) -> None:
             [sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False
         )
     assert done.returncode == 0, done.stderr
-    # What a page shows of its prints stands in blocks of `text` that follow.
+    # The page shows the output in the blocks of `text` that follow.
     shown = "".join(blocks(page, "text"))
     assert not shown or done.stdout.strip() in shown, done.stdout
 

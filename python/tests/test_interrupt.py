@@ -95,7 +95,7 @@ def test_a_hang_up_with_a_closed_terminal_keeps_the_results(
     ) as child:
         os.close(terminal)
         until(made.with_name("begun").exists, child)
-        # The terminal goes first: whoever writes to it from now on fails.
+        # The terminal closes first: later writes to it fail.
         os.close(main)
         child.send_signal(signal.SIGHUP)
         assert child.wait(30) == 128 + signal.SIGHUP

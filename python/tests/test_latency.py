@@ -87,12 +87,11 @@ def test_each_protocol_reports_the_delay_components_it_can_measure() -> None:
                 assert counted == [300, 300, 0, 0, 0, 0], (speaks, told)
                 assert told["contradicted"] == 0
                 assert known_components(told) == set(told_apart), speaks
-                # What the parts take on average is what an answer takes from when its question was
-                # due.
+                # The means of the components add up to the mean response time.
                 whole = sum(told["parts_us"][part]["mean"] for part in told_apart)
                 assert whole == pytest.approx(told["response_us"]["mean"], rel=0.02, abs=2), speaks
                 assert told["rtt_us"]["p50"] is not None
-                # What was asked for is not enough for some of them.
+                # Some protocols need more than the requested size.
                 assert told["size_bytes"] == {"narrows": 88, "board": 88, "stamp": 72}.get(
                     speaks, 64
                 )
@@ -238,7 +237,7 @@ def test_a_reply_is_never_longer_than_its_request() -> None:
                         # irtt's answer to an open has the token besides.
                         more = 8 if answers == "irtt" and question == opens else 0
                         assert len(answer) <= len(question) + more, (answers, question)
-                        # Who has no session is not answered at the server's own port.
+                        # A client without a session gets no reply from the server's own port.
                         assert answers != "serving"
 
 

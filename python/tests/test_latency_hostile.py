@@ -39,8 +39,8 @@ def hostile(rng: random.Random) -> list[bytes]:
         # Sessions by the thousand.
         session + tlv(7, 16, bytes(16)),
         TIMED[:8] + rng.randbytes(80),
-        # irtt: with HMAC that nobody agreed on, with a token that nobody was given, opens and
-        # closes of nothing.
+        # irtt: an HMAC without a key, a token that the server did not issue, opens, and closes
+        # without a session.
         IRTT + b"\x08" + rng.randbytes(60),
         IRTT + b"\x00" + rng.randbytes(60),
         IRTT + b"\x01" + rng.randbytes(20),

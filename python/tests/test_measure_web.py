@@ -84,7 +84,7 @@ class Handler(BaseHTTPRequestHandler):
         """
         until = time.monotonic() + 20
         while time.monotonic() < until:
-            # What is buffered here already, and what the kernel has.
+            # Data in the buffer of this process, and in the kernel.
             behind = self.rfile.peek().count(b"GET ") if self.rfile.peek() else 0
             with contextlib.suppress(BlockingIOError):
                 behind += self.connection.recv(
@@ -166,10 +166,10 @@ def test_a_web_server_is_measured(tls: bool, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         measured = files.read(made)
         assert len(measured.flows) == 2
-        # Each flow moved more than one request's worth of what is asked for ahead.
+        # Each flow moved more data than one request.
         assert all(flow.told["received_bytes"] > 1_000_000 for flow in measured.flows)
         assert "closed the connection" not in done.stdout
-        # Small ones are asked for before the last has ended, over the same connection.
+        # Small objects are requested before the previous one has ended, over the same connection.
         done = measure(f"{url}/1000000", "tcp_down", "--duration", "1s", "--out", str(made))
         assert done.returncode == 0, done.stderr
         assert files.read(made).flows[0].told["received_bytes"] > 2_000_000
@@ -198,7 +198,7 @@ def test_objects_are_requested_before_the_previous_one_has_arrived(tmp_path: Pat
         )
         assert done.returncode == 0, done.stderr
     assert server.waiting >= AHEAD
-    # All of them over one connection, and the objects that came are those that were asked for.
+    # One connection has all requests, and the received objects are the requested ones.
     (flow,) = files.read(made).flows
     (asked,) = server.connections.values()
     assert flow.told["received_bytes"] <= len(asked) * 1_000_200
@@ -218,8 +218,7 @@ def test_an_object_with_or_without_content_length_is_a_page(
     assert page["idle_s"]["n"] > 0
     assert page["idle_s"]["failed"] == page["loaded_s"]["failed"] == 0
     assert 0 < page["idle_s"]["waiting_share"] <= 1
-    # Each page that counts was asked for, over a connection of its own that was kept for its
-    # objects.
+    # Each counted page was requested over its own connection, which also carries its objects.
     pages = page["idle_s"]["n"] + page["loaded_s"]["n"]
     assert pages * page["objects"] <= sum(len(asked) for asked in server.connections.values())
 

@@ -446,7 +446,7 @@ def test_hops_and_directions_as_objects() -> None:
 def test_utilization_is_relative_to_the_rate_with_saved_tokens() -> None:
     path = nw.Path(rate="100Mbit", rtt="20ms", policer={"rate": "2Mbit", "burst": "62.5kB"})
     run = nw.run(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="5s"))
-    # What the bucket saved before the summary interval of 4 s may pass in it, too: 62.5 kB.
+    # The tokens saved before the summary interval of 4 s, 62.5 kB, may also be used in it.
     assert "of 2.125 Mbit/s (2 Mbit/s and saved tokens)" in words.sentence(run.json)
     shaped = nw.Path(
         rate="2Mbit", rtt="20ms", link={"kind": "shape_peak", "bc": "25kB", "be": "25kB"}

@@ -295,7 +295,7 @@ def test_the_detection_limit_is_stated_if_no_cross_traffic_was_detected() -> Non
     assert others.seen is False
     assert "20 % of the bottleneck rate" in others.why
     assert f"Cross traffic: none detected; {others.why}." in model_lines(found)
-    # A queue that drains as fast as its link is nobody's at this moment, and excludes nobody.
+    # A queue that drains at the link rate has no cross traffic then, but does not exclude it.
     noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="300kB"), lambda _t, wait: wait)
     rows = noisy.json["pings"][0]["samples"]
     noisy.json["pings"][0]["samples"] = [

@@ -435,7 +435,7 @@ def test_a_legend_is_no_higher_than_its_picture(
     assert not [str(w.message) for w in recwarn if "layout" in str(w.message)]
     texts = [[text.get_text() for text in ax.get_legend().get_texts()] for ax in figure.axes]
     assert all(len(told) <= 12 for told in texts)
-    # What is no flow's stays: the rate of the path, the queue.
+    # Entries that belong to no flow stay: the rate of the path, the queue.
     assert "rate of the path" in texts[0]
     assert any(re.fullmatch(r"and \d+ more", one) for one in texts[0])
 

@@ -312,7 +312,7 @@ def test_500_simultaneous_clients_all_make_progress() -> None:
                     told = answer(control)
                 moved.append(told["moved"])
     moved.sort()
-    # Loopback shares evenly where nobody is forgotten: the least has a fair part of the middle.
+    # Loopback shares evenly: the minimum is a fair part of the median.
     assert moved[0] > 0.2 * moved[250] > 0
 
 

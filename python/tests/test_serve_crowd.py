@@ -102,7 +102,7 @@ def checksum(data):
         total = (total & 0xffff) + (total >> 16)
     return ~total & 0xffff
 for n in range(20000):
-    # Addresses of the network that no host has: nobody resets the server's half of the connection.
+    # Unused addresses of the network: no host resets the server's half of the connection.
     near = bytes([198, 51, 100, 10 + n % 240])
     head = [1024 + n % 60000, port, n * 65537 % 2**32, 0, 0x50, 2, 65535, 0, 0]
     tcp = struct.pack(">HHIIBBHHH", *head)

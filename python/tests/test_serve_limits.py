@@ -124,7 +124,7 @@ def test_sessions_are_limited_per_address_and_network() -> None:
         control, answer = session(port, "127.1.0.2")
         open_.enter_context(control)
         assert answer["is"] == "welcome"
-        # All seats are taken now; one that is given back is somebody else's.
+        # All seats are taken now; a returned seat is free for another client.
         control.sendall(frame({"do": "bye"}))
         assert control.recv(1) == b""
         control, answer = session(port, "127.1.0.3")
@@ -166,7 +166,7 @@ def test_with_exhausted_descriptors_other_addresses_are_accepted() -> None:
                 control, answer = session(port, source)
                 open_.enter_context(control)
                 assert answer["is"] == "welcome"
-            # It sleeps while nobody comes.
+            # It sleeps without connections.
             spent = (  # noqa: E731
                 lambda: sum(
                     map(
@@ -284,7 +284,7 @@ def test_objects_of_pages_are_charged_to_their_session() -> None:
                 served += b"200 OK" in link.recv(100)
             assert served == 32
             assert memory_kb(child.pid) < before + 32 * 400
-            # They are somebody else's as little as the session is.
+            # Another address can use them as little as the session.
             with connect(port, "127.0.0.2") as other:
                 other.sendall(f"GET /{welcome['cookie']}/1000 HTTP/1.1\r\n\r\n".encode())
                 assert b"404" in other.recv(100)
@@ -490,7 +490,7 @@ def test_another_protocol_version_is_refused_with_the_reason() -> None:
         refused = asked(port, "--token", TOKEN)
         assert refused.returncode == 2
         assert "narrows 0.0.9 with version 1" in refused.stderr
-        # It was told no proof: that of version 1 is worth something elsewhere.
+        # It received no proof: a proof of version 1 is valid for other servers.
         assert heard[0].startswith(b"NARR\x02c")
         assert heard[1].startswith(b"NARR\x01c")
         assert heard[2:] == [b""]

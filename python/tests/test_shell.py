@@ -296,8 +296,8 @@ def test_every_packet_may_be_recorded(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert {packet.interface for packet in packets(capture)} == {0, 1}
-    # The interfaces are in the order of the path's ports: the first one is far's, and near is the
-    # one that asks.
+    # The interfaces are in the order of the path's ports: the first one is far's, and near sends
+    # the requests.
     raw = capture.read_bytes()
     assert 0 < raw.index(b"far\0") < raw.index(b"near")
     asked = [

@@ -114,7 +114,7 @@ def test_a_claim_is_taken_or_refused_after_any_failed_system_call(
     for name, refused in refusals(error, take):
         failed.append(name)
         assert refused or taken
-        # Whatever failed, nobody is at work any more: every key can be claimed.
+        # After any failure, no claim is held any more: every key can be claimed.
         with Claims(tmp_path) as later:
             assert later.in_work({"key-0"}) == set()
             assert later.take("key-0")

@@ -109,8 +109,8 @@ def test_every_pinned_python_package_has_hashes(name: str) -> None:
 TOOLS = {
     "rustup": "exit 0",
     "cargo-fuzz": "exit 0",
-    # Builds a parser that reports what libFuzzer reports, where it is asked to, or where
-    # CARGO_TARGET_DIR says.
+    # Builds a parser with the output of libFuzzer, in the given directory or in
+    # CARGO_TARGET_DIR.
     "cargo": r"""
 build=${CARGO_TARGET_DIR:-fuzz/target}
 while [ $# -gt 0 ]; do [ "$1" = --target-dir ] && build=$2; shift; done

@@ -92,7 +92,7 @@ def test_tables_and_bars_make_control_characters_visible() -> None:
         with Progress(TextColumn("{task.description}", markup=False), console=out) as bar:
             bar.add_task(HOSTILE, total=1)
         printed = stream.getvalue()
-        # What is left of Rich's own: colours, the cursor, lines that are written anew.
+        # Remove the sequences of Rich: colours, the cursor, rewritten lines.
         plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed)
         assert is_shown(plain.replace("\r", ""))
         assert "\x1b[2J" not in printed

@@ -243,7 +243,7 @@ def test_bbr_and_a_queue_discipline_survive_a_boot_and_are_reverted(tree: Path, 
     assert first["with default"] == kind
     assert f"qdisc {kind} 8" in first["with queue"]
     assert first["with queues"].count(f"qdisc {kind} 8") == 2
-    # The default is allowed to everybody, and nobody asked for that.
+    # Setting the default also allows it to all users, although the plan does not request that.
     assert "bbr" in first["with allowed"]
     assert "bbr" not in first["before allowed"]
 

@@ -232,7 +232,7 @@ def test_a_new_namespace_with_the_name_of_an_earlier_one_is_distinguished(host: 
     before = host.seen("qt")
     assert host.tune("revert", netns="qt")["nothing_to_do"]
     assert host.tune("verify", netns="qt")["code"] == 2
-    assert host.tune("revert")["nothing_to_do"], "it holds nobody up that something has ended"
+    assert host.tune("revert")["nothing_to_do"], "an ended namespace does not block the host"
     assert host.seen("qt") == before
     assert host.tune("apply", netns="qt", plan=wanted)["code"] == 0
     assert host.tune("revert", netns="qt")["code"] == 0
@@ -339,7 +339,7 @@ def test_a_plan_in_a_namespace_has_no_files_and_reports_restrictions(host: Host)
     assert done.returncode == 1
     assert f"{restricted[0]} is restricted" in done.stdout
     assert f"sysctl -w '{ALLOWED}=" in done.stdout
-    # Who applies a plan of another host hears the same before anything is changed.
+    # A plan of another host fails with the same message before any change.
     late = host.tune("apply", netns="qt", plan=plan(change("sysctl", CC, now, restricted[0])))
     assert late["code"] == 2
     assert "sysctl -w" in late["said"]

@@ -323,7 +323,7 @@ def test_a_signal_after_the_change_does_not_suppress_the_report(
     how: signal.Signals, as_json: bool, tmp_path: Path
 ) -> None:
     host = tmp_path / "host"
-    # It is told to end when everything is done.
+    # The signal arrives when all changes are done.
     answer = shlex.quote(json.dumps(DONE))
     host.write_text(
         f"#!/bin/sh\nDONE={answer}\ntrap 'echo \"$DONE\"; exit 0' TERM\n"
@@ -481,7 +481,7 @@ def test_the_maximum_is_stated_before_anything_is_measured(space: Space) -> None
     assert done.stdout.startswith(
         "The measurement transfers at most 7MB of payload in 2 rounds (--max-data).\n"
     )
-    assert done.returncode == 2, "nobody is there"
+    assert done.returncode == 2, "no server replies at this address"
     usage = subprocess.run(
         [HOST, "measure"], capture_output=True, text=True, check=False, timeout=60
     ).stderr

@@ -247,7 +247,7 @@ def test_a_script_changes_and_reverts_each_queue_of_mq(sh: list[str], tmp_path: 
     run = f"{' '.join(sh)} {tmp_path}/plan.sh"
     show = "tc qdisc show dev i0 | sort"
     out = in_namespaces(
-        # What a card with three queues has by default; ifb is the one virtual device that has, too.
+        # The default of a card with three queues; ifb is the only virtual device with this default.
         "ip link add i0 numtxqueues 3 type ifb && ip link set i0 up || { echo no ifb; exit 0; }\n"
         "mount -t tmpfs none /etc/udev 2> /dev/null && mkdir /etc/udev/rules.d || { echo no udev; "
         "exit 0; }\n"

@@ -122,7 +122,7 @@ def test_endless_output_of_a_host_is_limited(
     replace_ssh(tmp_path, "exec yes", monkeypatch)
     with pytest.raises(EngineError, match="sent more than 1 MiB"):
         collect.collect(ssh="far")
-    # What it says on stderr is read, so that it ends, and the end of it is shown.
+    # Its stderr is read, so that it can end, and the last line is shown.
     replace_ssh(
         tmp_path,
         "head -c 3000000 /dev/zero >&2; printf '\\n\\033[31mno\\n' >&2; exit 3",

@@ -80,8 +80,7 @@ def test_sockets_of_the_program_have_the_cc_and_the_host_keeps_its_default() -> 
 def test_no_privilege_is_needed() -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("to give privilege up one must have it")
-    # Whatever root's home holds, a Python say, is closed to nobody: the program itself, and the
-    # system's Python.
+    # The user nobody cannot read root's home, so use the program itself and the system's Python.
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     words = [
         "setpriv",

@@ -109,7 +109,7 @@ def test_fairness_is_shown_for_each_direction() -> None:
         words.fairness(told) == f"{parts['down']['jain']:.3f} down and {parts['up']['jain']:.3f} up"
     )
     assert words.fairness(told) in " ".join(words.answer(told))
-    # One flow in each direction shares its bottleneck with nobody.
+    # One flow in each direction has its bottleneck alone.
     flows = [nw.Flow("reno"), nw.Flow("reno", direction="up")]
     alone = nw.run(nw.Scenario(path, flows=flows, duration="2s")).json
     assert (words.fairness(alone), alone["fairness"]["jain"] > 0) == ("", True)
