@@ -664,7 +664,7 @@ def test_a_path_is_judged_with_several_flows_of_each_mix() -> None:
     assert 15 < sum(judged.rows["both"]["goodput_mbit"]) < 20
 
 
-def test_the_command_prints_a_path_warnings_and_errors(command: Cli, tmp_path: Any) -> None:  # noqa: ANN401
+def test_the_command_prints_a_path_and_errors(command: Cli, tmp_path: Any) -> None:  # noqa: ANN401
     done = command(
         "from",
         "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 50ms rate 200000",
