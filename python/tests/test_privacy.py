@@ -63,7 +63,7 @@ BLOCKS = (
 
 
 @given(st.data(), st.binary(min_size=32, max_size=32))
-def test_special_addresses_stay_in_their_block_and_others_outside(
+def test_special_addresses_stay_in_their_block_and_others_come_into_none(
     data: st.DataObject, secret: bytes
 ) -> None:
     by = Anonymizer(secret)
