@@ -50,7 +50,7 @@ class Opened:
         self.page.wait_for_selector("footer")
 
     def scale(self, key: str, axis: str = "x") -> tuple[float, float]:
-        """What a picture shows of an axis."""
+        """The visible range of an axis of a picture."""
         shown = self.page.get_attribute(f'#pictures [data-key="{key}"]', f"data-{axis}")
         low, high = map(float, shown.split())
         return low, high

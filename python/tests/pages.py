@@ -57,7 +57,7 @@ RENEW = os.environ.get("NARROWS_GOLDEN") == "write"
 TOLD = "the stored text is out of date; make renew writes it"
 
 LISTED = json.loads(_core.list_json())
-"""What `narrows list` knows, the keys of a scenario included."""
+"""The output of `narrows list`, including the keys of a scenario."""
 
 _MADE = re.compile(r"(<!-- made: (?P<what>.+?) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(r"^```(?P<language>[a-z]+)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -94,7 +94,7 @@ def commands(page: Path) -> list[str]:
 
 
 def compare(page: Path, remade: Callable[[str], str]) -> None:
-    """The page must be what it is made to be."""
+    """Check that the page has its generated content."""
     text = page.read_text(encoding="utf-8")
     made = remade(text)
     if RENEW and made != text:

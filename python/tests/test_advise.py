@@ -1,5 +1,5 @@
-"""`narrows advise`: what it recommends where the answer is known, what it never recommends, and
-what it keeps.
+"""`narrows advise`: recommendations on paths with a known answer, candidates that are never
+recommended, and sealed forecasts.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_a_lossy_path_suits_bbr() -> None:
     assert found.commands[0].startswith("narrows tune plan --cc bbr")
 
 
-def test_where_nothing_differs_it_is_left() -> None:
+def test_no_change_is_recommended_without_a_difference() -> None:
     found = answer(
         asked(buffer="1bdp", cares=("retransmissions",)), Kernel(ccs=("cubic", "reno"), says="two")
     )
@@ -78,7 +78,7 @@ def test_where_nothing_differs_it_is_left() -> None:
     assert found.commands == []
 
 
-def test_who_takes_too_much_is_shown_and_not_recommended() -> None:
+def test_a_candidate_above_its_fair_share_is_shown_but_not_recommended() -> None:
     found = answer(asked(buffer="0.5bdp", loss="0.02%", cares=("bulk",)))
     assert found.choice.key != "bbr"
     assert "times its fair share" in found.shown["bbr"]
@@ -110,7 +110,7 @@ def test_a_better_candidate_that_is_not_recommended_is_named_first() -> None:
     )
 
 
-def test_data_centre_ones_need_a_data_centre() -> None:
+def test_scalable_and_dctcp_are_restricted_to_data_centres() -> None:
     has = Kernel(ccs=("cubic", "scalable", "dctcp"), says="three")
     outside, inside = (candidates(asked(data_centre=where), has) for where in (False, True))
     assert [c.key for c in outside if c.only] == ["scalable", "dctcp"]
@@ -128,7 +128,7 @@ def test_a_bloated_last_mile_gets_a_shaper() -> None:
     ]
 
 
-def test_an_unknown_buffer_is_several() -> None:
+def test_an_unknown_buffer_has_three_variants() -> None:
     place = asked().place
     assert len(place.variants) == 3
     assert sum(variant.weight for variant in place.variants) == 1
@@ -145,7 +145,7 @@ def test_an_unknown_buffer_is_several() -> None:
         ({"rate": "5", "rtt": "40ms"}, "5"),
     ],
 )
-def test_a_path_that_is_not_right_is_told(path: dict[str, str], says: str) -> None:
+def test_an_incomplete_or_invalid_path_is_an_error(path: dict[str, str], says: str) -> None:
     with pytest.raises(NarrowsError, match=says):
         stated(NetworkPath(**path))
 
@@ -172,7 +172,7 @@ def test_a_path_model_and_its_intervals() -> None:
         from_scenario({}, source="x")
 
 
-def test_the_kernel() -> None:
+def test_the_option_kernel_is_a_release_or_a_list_of_congestion_controls() -> None:
     assert kernel("6.12").ccs == LINUX
     assert "bbr" not in kernel("4.4").ccs
     assert kernel("reno, bbr").ccs == ("reno", "bbr")
@@ -246,7 +246,7 @@ def test_nothing_is_recommended_that_the_kernel_cannot_load(tmp_path: Path) -> N
     assert any(line.startswith("Not simulated: cake at 95%") for line in sentences(left))
 
 
-def test_a_package_that_brings_what_the_kernel_lacks_is_named(tmp_path: Path) -> None:
+def test_the_package_with_a_missing_kernel_module_is_named(tmp_path: Path) -> None:
     found = here(host(tmp_path, system="ubuntu", modules="sched/sch_tbf sched/sch_fq_codel"))
     assert found is not None
     install = "apt-get install linux-modules-extra-6.1.0"
@@ -263,14 +263,14 @@ def test_a_package_that_brings_what_the_kernel_lacks_is_named(tmp_path: Path) ->
     assert commands(asked(), bbr, found) == [install, "narrows tune plan --cc bbr"]
 
 
-def test_a_release_lacks_what_came_later() -> None:
+def test_a_release_has_no_features_of_later_releases() -> None:
     old = kernel("4.4")
     assert "cake" not in [c.key for c in candidates(asked(role="forwarder"), old)]
     assert not old.paces
     assert not kernel("6.12").missing
 
 
-def test_every_candidate_is_shown_with_its_price_and_the_fastest_apart() -> None:
+def test_every_candidate_is_shown_with_its_price_and_the_fastest_is_marked() -> None:
     found = answer(asked(rate="20Mbit", buffer="0.5bdp", loss="0.5%", cares=("bulk", "fairness")))
     assert {row.key for row in found.rows} == set(FEW.ccs)
     assert [row.key for row in found.rows if "recommended" in row.marks] == [found.choice.key]
@@ -292,7 +292,7 @@ def test_every_candidate_is_shown_with_its_price_and_the_fastest_apart() -> None
     assert [row["key"] for row in told["candidates"]] == [row.key for row in found.rows]
 
 
-def test_a_boundary_is_one_only_where_everything_beyond_it_is_flipped_too() -> None:
+def test_beyond_a_boundary_every_value_changes_the_choice() -> None:
     assert boundary([2.0, 4.0, 8.0], {2.0, 4.0, 8.0}, beyond=True) == 2.0
     assert boundary([2.0, 4.0, 8.0], {2.0, 8.0}, beyond=True) == 8.0
     assert boundary([2.0, 4.0, 8.0], {2.0, 4.0}, beyond=True) is None
@@ -301,7 +301,7 @@ def test_a_boundary_is_one_only_where_everything_beyond_it_is_flipped_too() -> N
 
 
 def test_boundaries_within_the_noise_are_not_stated() -> None:
-    """Two that differ by chance alone: the same control under two names."""
+    """Two candidates with random differences only: one congestion control under two names."""
     question = asked(rate="4Mbit", buffer="1bdp", loss="0.5%", cares=("bulk",))
     one, other = (Candidate(key=key, says=key, cc="reno") for key in ("reno", "reno's double"))
     assert edge_sentences(question, one, other) == []
@@ -311,7 +311,7 @@ def test_boundaries_within_the_noise_are_not_stated() -> None:
     assert any("random loss or more" in line for line in edge_sentences(clean, one, bbr))
 
 
-def test_what_is_known_of_a_measured_path_is_used_and_shown() -> None:
+def test_stated_properties_replace_those_of_a_path_model() -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "98kB"}
     direction = {
         "loss": {"value": 0.0, "low": 0.0, "high": 0.01},
@@ -360,11 +360,11 @@ def made(utilities: dict[str, float], *, only: str = "") -> Found:
         ({"cubic": 0.8}, "cubic"),
     ],
 )
-def test_what_is_chosen(utilities: dict[str, float], choice: str) -> None:
+def test_the_choice_follows_from_the_utilities(utilities: dict[str, float], choice: str) -> None:
     assert decide(made(utilities))[0] == choice
 
 
-def test_a_gain_must_be_sure() -> None:
+def test_a_gain_must_be_significant() -> None:
     sure, unsure = made({"cubic": 0.8, "bbr": 0.88}), made({"cubic": 0.8, "bbr": 0.88})
     for trial, values in unsure.trials.items():
         if trial.key == "bbr":
@@ -388,7 +388,7 @@ def test_the_same_seed_gives_the_same_advice() -> None:
     assert answer(question).json() == answer(question).json()
 
 
-def test_an_operator_gets_offers() -> None:
+def test_the_role_operator_lists_ten_offers() -> None:
     found = contract.offers(asked(role="operator", rate="4Mbit", rtt="30ms", buffer="1bdp"))
     said = [offer.says for offer in found.offers]
     assert len(said) == len(set(said)) == 10
@@ -398,7 +398,7 @@ def test_an_operator_gets_offers() -> None:
     assert json.loads(json.dumps(found.json()))["offers"][0]["says"] == said[0]
 
 
-def test_forecasts_are_sealed_scored_and_kept(
+def test_forecasts_are_sealed_scored_and_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
@@ -442,7 +442,7 @@ PATH = (
 )
 
 
-def test_the_command(command: Cli, tmp_path: Path) -> None:
+def test_the_command_prints_json_text_and_a_page(command: Cli, tmp_path: Path) -> None:
     told = json.loads(
         command("advise", *PATH, "--loss", "3%", "--json", "--report", "a.html").stdout
     )
@@ -475,14 +475,16 @@ def test_the_command(command: Cli, tmp_path: Path) -> None:
         ((*PATH, "--lone", "one.json"), "--single-flow: needs a measurement"),
     ],
 )
-def test_mistakes_are_told_with_exit_code_2(command: Cli, args: tuple[str, ...], says: str) -> None:
+def test_invalid_arguments_are_errors_with_exit_code_2(
+    command: Cli, args: tuple[str, ...], says: str
+) -> None:
     done = command("advise", *args)
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_record_begins_empty(
+def test_the_record_lists_and_verifies_sealed_forecasts(
     command: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
@@ -508,7 +510,7 @@ def test_the_record_begins_empty(
     assert json.loads(command("record", "--verify", head, "--json").stdout)["holds"] is False
 
 
-def test_ctrl_c_gives_what_is_known() -> None:
+def test_ctrl_c_prints_the_preliminary_result() -> None:
     slow = ["--rate", "300Mbit", "--rtt", "100ms", "--kernel", "6.12", "--json", "--jobs", "1"]
     child = subprocess.Popen(
         [str(NARROWS), "advise", *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -532,7 +534,7 @@ def test_a_pipe_gets_one_result_whatever_the_load(monkeypatch: pytest.MonkeyPatc
     assert "Preliminary" not in done.stdout
 
 
-def test_questions_are_asked_in_a_terminal() -> None:
+def test_missing_values_are_prompted_for_in_a_terminal() -> None:
     near, far = pty.openpty()
     child = subprocess.Popen(
         [str(NARROWS), "advise", "--kernel", "cubic,reno", "--quiet"],
@@ -555,7 +557,7 @@ def test_questions_are_asked_in_a_terminal() -> None:
     assert "4 Mbit/s, 20 ms, a buffer of 1 BDP" in out
 
 
-def test_what_an_advice_is_given_for() -> None:
+def test_the_headline_names_the_metric_of_the_main_effect() -> None:
     found = answer(
         asked(buffer="8bdp", cares=("bulk", "calls")), Kernel(ccs=("cubic", "bbr"), says="two")
     )
@@ -577,7 +579,7 @@ def test_what_an_advice_is_given_for() -> None:
         ((0.004, 0.003, 0.006), (49_000, 51_000), [""]),
     ],
 )
-def test_what_a_measurement_leaves_open_is_tried(
+def test_uncertain_loss_and_buffer_of_a_measurement_have_variants(
     loss: tuple[float | None, float, float], buffer: tuple[int, int], tried: list[str]
 ) -> None:
     path: dict[str, Any] = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
@@ -600,7 +602,7 @@ def test_what_a_measurement_leaves_open_is_tried(
 
 
 def open_direction(**about: object) -> dict[str, Any]:
-    """A way of a path model that tells nothing but what is given."""
+    """A direction of a path model without results except the given ones."""
     unknown = {"value": None, "low": None, "high": None, "why": "no path shows it"}
     direction = {
         "sure": "sure",
@@ -611,7 +613,7 @@ def open_direction(**about: object) -> dict[str, Any]:
     return direction | about
 
 
-def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
+def test_unobserved_loss_is_stated_but_has_no_variant() -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
     buffer = {"value": 50_000, "low": 49_000, "high": 51_000}
     place = measured(
@@ -631,7 +633,7 @@ def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
     )
 
 
-def test_a_queue_that_cannot_be_told_may_be_of_any_size_and_family() -> None:
+def test_an_unidentified_queue_has_variants_of_size_and_discipline() -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "queue": "fq_codel", "loss": {"probability": 0.01}}
     place = measured(
         {"path": path, "up": open_direction(sure="cannot tell", why="it fits nothing")},
@@ -647,7 +649,7 @@ def test_a_queue_that_cannot_be_told_may_be_of_any_size_and_family() -> None:
     assert any("it fits nothing" in what for what in place.open)
 
 
-def test_a_rate_of_which_only_the_least_is_known_may_be_higher() -> None:
+def test_a_rate_with_only_a_lower_bound_has_a_higher_variant() -> None:
     rate = {"value": None, "low": 9.0, "high": None, "why": "never full"}
     direction = open_direction(
         rate_mbit=rate, buffer_bytes={"value": 50_000, "low": 49_000, "high": 51_000}
@@ -662,9 +664,7 @@ def test_a_rate_of_which_only_the_least_is_known_may_be_higher() -> None:
 
 
 @pytest.mark.parametrize(("buffer", "matters"), [(25_000, False), (1_000_000, True)])
-def test_a_loss_makes_a_difference_below_what_fills_path_and_buffer(
-    buffer: int, *, matters: bool
-) -> None:
+def test_a_low_loss_rate_matters_only_with_a_large_buffer(buffer: int, *, matters: bool) -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": f"{buffer}B"}
     direction = open_direction(
         buffer_bytes={"value": buffer, "low": buffer, "high": buffer * 1.01},
@@ -674,7 +674,7 @@ def test_a_loss_makes_a_difference_below_what_fills_path_and_buffer(
     assert any("random loss" in variant.why for variant in place.variants) is matters
 
 
-def test_two_of_a_kind_get_halves() -> None:
+def test_two_flows_of_one_congestion_control_share_equally() -> None:
     question = asked(buffer="2bdp")
     found = search(question, candidates(question, FEW), rounds=((5, 1),))
     for of in found.draws("cubic").values():
@@ -682,7 +682,7 @@ def test_two_of_a_kind_get_halves() -> None:
 
 
 @pytest.mark.parametrize("odd", ["x", None, -1, float("nan"), float("inf"), True, []])
-def test_a_path_model_from_a_stranger_is_read_with_care(odd: object) -> None:
+def test_invalid_values_in_a_path_model_are_ignored_or_refused(odd: object) -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
     direction = {
         "loss": {"high": odd, "why": odd},
@@ -698,7 +698,7 @@ def test_a_path_model_from_a_stranger_is_read_with_care(odd: object) -> None:
             measured(wrong, role="sender", source="x")
 
 
-def test_the_tree_s_rule_for_a_path() -> None:
+def test_the_rule_of_the_decision_tree_for_a_path() -> None:
     assert "BBR had at least 10 % more goodput" in rule(
         asked(rate="20Mbit", rtt="100ms", buffer="1bdp", loss="2%")
     )

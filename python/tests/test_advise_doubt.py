@@ -61,7 +61,7 @@ def no_path() -> Measurement:
         (no_path, "no path that was tried shows what was measured", "a rate of"),
     ],
 )
-def test_the_doubt_of_a_path_model_is_that_of_the_advice(
+def test_the_advice_states_the_uncertainty_of_the_path_model(
     seen: Callable[[], Measurement], reason: str, worse_on: str
 ) -> None:
     model = infer(seen(), seed=8).json()
@@ -124,7 +124,7 @@ def test_a_sure_path_model_has_no_variants() -> None:
     assert (place.open, place.told) == ((), True)
 
 
-def test_a_likely_queue_has_its_rivals_as_variants() -> None:
+def test_a_likely_queue_has_its_alternatives_as_variants() -> None:
     why = "another queue discipline would show nearly the same"
     place = place_with(sure="likely", why=why)
     assert [variant.why for variant in place.variants] == ["", "the queue discipline codel"]

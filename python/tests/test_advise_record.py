@@ -1,4 +1,4 @@
-"""How advice is judged: who counts, what is ahead by how much, how wide an interval must be."""
+"""How advice is judged: which runs count, the interval of a difference, and calibrated widths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def path(of_run: dict[tuple[int, str], float]) -> advise.Recorded:
     return advise.Recorded("Linux", 0, 10.0, 20.0, 25_000, 0.0, seen)
 
 
-def test_a_run_counts_where_everybody_has_it() -> None:
+def test_a_run_counts_if_every_congestion_control_has_it() -> None:
     of = path(
         {(0, "cubic"): 8.0, (0, "bbr"): 9.0, (1, "cubic"): 8.0, (1, "bbr"): 9.0, (2, "bbr"): 1.0}
     )
@@ -34,7 +34,7 @@ def test_a_run_counts_where_everybody_has_it() -> None:
     assert truth["bbr"] / truth["cubic"] == pytest.approx((9 / 8) ** 0.25)
 
 
-def test_what_is_within_the_noise_does_not_differ() -> None:
+def test_the_interval_of_a_difference_within_the_noise_contains_zero() -> None:
     one = {(run, "cubic"): 8.0 for run in range(4)}
     sure = path(one | {(run, "bbr"): 9.0 + 0.01 * run for run in range(4)})
     unsure = path(one | {(run, "bbr"): 4.0 + 2 * run for run in range(4)})
@@ -45,7 +45,7 @@ def test_what_is_within_the_noise_does_not_differ() -> None:
     assert advise.ahead(path({(0, "cubic"): 8.0, (0, "bbr"): 9.0}), CARES, "bbr", "cubic") is None
 
 
-def test_nine_of_ten_lie_within_widths_that_were_calibrated() -> None:
+def test_calibrated_widths_contain_nine_of_ten_values() -> None:
     parts = [(10.0, 9.0, 12.0, 50.0)]
     told = [{"name": "p95_ms", "true": 10 + 0.1 * n, "parts": parts} for n in range(100)]
     found = advise.calibrate(told, [])
@@ -71,8 +71,8 @@ def test_intervals_of_measured_paths_are_not_narrower() -> None:
         )
 
 
-def test_every_congestion_control_is_recorded_alike() -> None:
-    """The truth of a path is not shaped by what was advised on it."""
+def test_every_recorded_path_has_runs_of_all_congestion_controls() -> None:
+    """The advice on a path must not influence its recorded runs."""
     _, rows = advise_linux.rows()
     assert [advise_linux.at(row) for row in rows] == sorted(set(map(advise_linux.at, rows)))
     for of in advise.recorded():
@@ -80,7 +80,7 @@ def test_every_congestion_control_is_recorded_alike() -> None:
         assert of.ccs == sorted(advise_linux.CCS)
 
 
-def test_a_case_is_what_the_program_is_given() -> None:
+def test_a_case_is_a_single_flow_or_a_flow_beside_cubic() -> None:
     of = advise_linux.drawn(45)
     alone, beside = (advise_linux.case(of, "bbr", 2, beside=b) for b in (False, True))
     assert alone["flows"] == [{"id": "it", "cc": "bbr", "start": 0.311}]

@@ -1,5 +1,5 @@
-"""Engines side by side: what is compared, what is repeated, what is undecided; and what a
-machine can do.
+"""`narrows agree` compares engines: the compared metrics, repeated runs and undecided results. Also
+the checks of the machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def flagged(seed: int) -> dict[str, Any]:
     return sim(seed) | {"instruments": {"trusted": False, "why": ["late"]}}
 
 
-def test_the_hosts_are_like_this_machine_and_keep_the_rest() -> None:
+def test_hosts_take_the_rules_of_this_machine_and_keep_other_keys() -> None:
     text = TINY.replace("[path]", "[host]\nhz = 100\niw = 4\n[path]")
     assert agree.subject(text, "tiny", HERE).tree["host"] == {
         "hz": 250,
@@ -62,7 +62,7 @@ def test_the_same_engine_agrees_with_itself() -> None:
     }  # fmt: skip
 
 
-def test_half_of_the_goodput_has_parted() -> None:
+def test_half_of_the_goodput_does_not_agree() -> None:
     runs = [sim(seed) for seed in range(1, 4)]
     half = json.loads(json.dumps(runs))
     for run in half:
@@ -73,12 +73,14 @@ def test_half_of_the_goodput_has_parted() -> None:
     assert done.verdict == "parted"
 
 
-def test_too_few_trusted_runs_decide_nothing() -> None:
+def test_too_few_trusted_runs_are_undecided() -> None:
     runs = [sim(seed) for seed in range(1, 4)]
     assert agree.beside(WHAT, runs, runs[:2], ["late"]).verdict == "undecided"
 
 
-def test_only_flagged_runs_are_repeated_and_all_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_flagged_runs_are_repeated_and_their_reasons_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = []
 
     def once(_what: agree.Subject, seed: int, _progress: object) -> dict[str, Any]:
@@ -90,7 +92,7 @@ def test_only_flagged_runs_are_repeated_and_all_are_told(monkeypatch: pytest.Mon
     assert (asked, [run["seed"] for run in trusted], why) == ([1, 2, 3, 4], [1, 3, 4], ["late"])
 
 
-def test_a_machine_that_is_never_trusted_is_not_asked_forever(
+def test_untrusted_runs_are_repeated_a_limited_number_of_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agree, "once", lambda _what, seed, _progress: flagged(seed))
@@ -99,7 +101,7 @@ def test_a_machine_that_is_never_trusted_is_not_asked_forever(
 
 
 @pytest.mark.parametrize(("wrong", "code"), [(1.0, 0), (0.5, 1)])
-def test_the_command_says_where_they_part(
+def test_the_command_reports_metrics_that_disagree(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, wrong: float, code: int
 ) -> None:
     def once(_what: agree.Subject, seed: int, _progress: object) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def test_the_command_says_where_they_part(
     assert told["machines"] == {"live": HERE.json()}
 
 
-def test_a_mistake_in_any_scenario_is_told_before_the_first_runs(
+def test_an_error_in_any_scenario_is_reported_before_the_first_run(
     cli: Cli, tiny: Path, tmp_path: Path
 ) -> None:
     wrong = tmp_path / "wrong.toml"
@@ -233,7 +235,7 @@ def test_a_kernel_follows_the_newest_rules_that_are_not_newer(release: str, like
     assert agree.of_kernel(kernel).like == f"linux-{like}"
 
 
-def test_wifi_is_refused_by_name_beside_a_kernel() -> None:
+def test_wifi_is_an_error_for_the_engine_linux() -> None:
     text = (ROOT / "scenarios/wifi/three-stations.toml").read_text(encoding="utf-8")
     tree = _core.toml_to_tree(text, "three")
     agree.check(tree, "three", {"live": HERE})
@@ -271,7 +273,7 @@ def test_stored_rows_are_compared_without_a_kernel(monkeypatch: pytest.MonkeyPat
     assert not agreement.compare([linux, live], seeds=3).metrics
 
 
-def test_every_row_of_the_table_is_a_scenario_and_every_control_is_one() -> None:
+def test_every_row_and_every_control_of_the_table_is_a_valid_scenario() -> None:
     rows = agreement.table()
     assert len(rows) >= 24
     for name, row in rows.items():
@@ -281,7 +283,7 @@ def test_every_row_of_the_table_is_a_scenario_and_every_control_is_one() -> None
     assert sum("control" in row for row in rows.values()) >= 4
 
 
-def test_what_the_doctor_says_has_a_cure_for_all_that_is_not_good(cli: Cli) -> None:
+def test_doctor_proposes_a_remedy_for_every_finding_that_is_not_good(cli: Cli) -> None:
     done = cli("doctor", "--json")
     found = json.loads(done.stdout)
     assert done.returncode == (0 if found["able"] else 1)

@@ -1,6 +1,4 @@
-"""The scripts of bench/: what they say of a wrong number and of Ctrl-C. What they measure is
-nobody's to hold here.
-"""
+"""The scripts of bench/: invalid arguments and Ctrl-C. The measured values are not tested."""
 
 from __future__ import annotations
 
@@ -27,27 +25,27 @@ WRONG = {
 
 
 @pytest.mark.parametrize("script", WRONG)
-def test_a_wrong_number_is_told_in_a_line(script: str) -> None:
+def test_an_invalid_number_is_an_argument_error(script: str) -> None:
     words = [sys.executable, str(BENCH / script), WRONG[script], "0"]
     done = subprocess.run(words, cwd=BENCH, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.endswith(f"error: argument {WRONG[script]}: 0: a whole number from 1\n")
 
 
-def test_a_scenario_that_is_not_there_is_told_once() -> None:
+def test_a_missing_scenario_is_reported_once() -> None:
     words = [sys.executable, str(BENCH / "process.py"), "nowhere.toml"]
     done = subprocess.run(words, cwd=BENCH, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "nowhere.toml: no such file or directory\n")
 
 
-def test_a_law_that_is_not_known_is_told_in_a_line() -> None:
+def test_an_unknown_congestion_control_is_an_argument_error() -> None:
     words = [sys.executable, str(BENCH / "congestion_controls.py"), "nagle"]
     done = subprocess.run(words, cwd=BENCH, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "error: there is no congestion control nagle; there are reno, cubic, bbr," in done.stderr
 
 
-def test_each_script_is_held_by_these() -> None:
+def test_every_script_is_known_and_uses_the_common_module() -> None:
     scripts = {str(file.relative_to(BENCH)) for file in BENCH.rglob("*.py")}
     others = {"common.py", "engines.py", "lab.py", "process.py", "revisions.py"}
     assert scripts == set(WRONG) | others
@@ -56,6 +54,6 @@ def test_each_script_is_held_by_these() -> None:
         assert "from common import" in (BENCH / script).read_text(encoding="utf-8")
 
 
-def test_ctrl_c_ends_them_in_a_line() -> None:
+def test_ctrl_c_prints_one_line() -> None:
     waiting = "import common, time; print('begun', flush=True); time.sleep(60)"
     assert interrupted(waiting, BENCH) == (-signal.SIGINT, "stopped\n")

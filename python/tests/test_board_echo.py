@@ -1,5 +1,5 @@
-"""The echo for small boards (`host/boards/echo.c`), built for three processors and asked; foreign
-ones by qemu-user.
+"""The echo for small boards (`host/boards/echo.c`), built for three processors and tested with
+requests; qemu-user runs foreign processors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def port(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where one of them answers, on loopback."""
+    """The port of one of the programs on loopback."""
     compiler, runner = KINDS[request.param]
     for needed in (compiler, *runner):
         if shutil.which(needed) is None:
@@ -58,13 +58,13 @@ def question(cookie: int, number: int, length: int) -> bytes:
     return head.ljust(TIMED, b"\0").ljust(length, b"\x6e")
 
 
-def test_it_is_as_short_as_it_says() -> None:
+def test_the_source_has_at_most_60_lines() -> None:
     lines = SOURCE.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 132
 
 
-def test_anything_comes_back_as_it_went(client: socket.socket) -> None:
+def test_other_payloads_are_echoed_unchanged(client: socket.socket) -> None:
     for payload in (
         b"",
         b"x",
@@ -77,7 +77,7 @@ def test_anything_comes_back_as_it_went(client: socket.socket) -> None:
         assert client.recv(2000) == payload
 
 
-def test_a_timed_question_is_answered_with_what_was_seen(client: socket.socket) -> None:
+def test_a_timed_request_is_answered_with_counter_and_timestamps(client: socket.socket) -> None:
     for cookie, number, count, length in (
         (7, 0, 1, TIMED),
         (7, 5, 2, 100),
@@ -109,7 +109,7 @@ def test_a_timed_question_is_answered_with_what_was_seen(client: socket.socket) 
             assert ready == 0
 
 
-def test_the_kernels_stamp_is_there_on_a_real_processor(
+def test_a_native_processor_has_kernel_receive_timestamps(
     client: socket.socket, request: pytest.FixtureRequest
 ) -> None:
     if (built := request.node.callspec.params["port"]) != "here":
@@ -120,7 +120,7 @@ def test_the_kernels_stamp_is_there_on_a_real_processor(
     assert struct.unpack_from(">Q", got, 36)[0] > 0
 
 
-def test_a_priority_that_is_not_permitted_is_said(tmp_path: Path) -> None:
+def test_an_invalid_priority_is_an_error(tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("cc is not installed")
     program = tmp_path / "echo"

@@ -43,13 +43,13 @@ def _lwip(*words: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_it_is_as_short_as_it_says() -> None:
+def test_the_source_has_at_most_80_lines() -> None:
     lines = SOURCE.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 80
     assert max(map(len, lines)) <= 132
 
 
-def test_the_raw_api_suffices(tmp_path: Path) -> None:
+def test_only_the_raw_api_of_lwip_is_used(tmp_path: Path) -> None:
     command = ["cc", *FLAGS, *_lwip("--cflags"), "-c", "-o", str(tmp_path / "raw.o"), str(SOURCE)]
     subprocess.run(command, check=True, timeout=60)
     needed = subprocess.run(
@@ -65,7 +65,7 @@ def test_the_raw_api_suffices(tmp_path: Path) -> None:
     assert all(name.startswith(("udp_", "pbuf_", "ip_addr_")) for name in names)
 
 
-def test_it_answers_the_protocols_of_narrows_latency(tmp_path: Path) -> None:
+def test_the_echo_replies_to_both_protocols_of_narrows_latency(tmp_path: Path) -> None:
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists() or shutil.which("ip") is None:
         pytest.skip("needs root, /dev/net/tun and ip")
     program = tmp_path / "program"

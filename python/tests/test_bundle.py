@@ -1,4 +1,6 @@
-"""Bundles: made from a recipe, verified by repetition, and safe if a stranger made them."""
+"""Bundles: their creation from a recipe, their verification by repetition, and the checks of
+untrusted bundles.
+"""
 
 from __future__ import annotations
 
@@ -187,7 +189,7 @@ def test_another_version_of_a_plugin_is_noted(with_plugin: Path, cli: Cli) -> No
     assert json.loads(told.stdout)["other_plugins"] == ["own_of_bundle"]
 
 
-def test_a_fault_of_a_plugin_ends_the_bundle_with_its_name(with_plugin: Path, cli: Cli) -> None:
+def test_a_fault_in_a_plugin_is_an_error_that_names_the_plugin(with_plugin: Path, cli: Cli) -> None:
     (with_plugin / "own.py").write_text(OWN.replace("GAIN", "1 / 0"))
     done = cli("bundle", "recipe.txt", "--plugin", "own.py", "--out", "b.zip")
     assert done.returncode == 2
@@ -325,7 +327,7 @@ def link(name: str) -> zipfile.ZipInfo:
         (archived(("bundle.json", b'{"kind": "narrows bundle"}')), "has no valid bundle.json"),
     ],
 )
-def test_a_bundle_of_a_stranger_is_checked_before_anything_is_written(
+def test_an_invalid_bundle_is_refused_before_anything_is_written(
     content: bytes, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.zip").write_bytes(content)
@@ -373,7 +375,7 @@ def test_a_changed_file_and_a_newer_format_are_named(place: Path, tmp_path: Path
     assert (done.exit_code, "--engine: no option" in done.output) == (2, True)
 
 
-def test_a_command_is_stopped_after_its_time(place: Path, tmp_path: Path) -> None:
+def test_a_command_stops_at_its_time_limit(place: Path, tmp_path: Path) -> None:
     (tmp_path / "long.toml").write_text(
         SCENARIO.replace('"2s"', '"20h"').replace('trace = "rates.csv"', 'rate = "1Gbit"')
     )
@@ -414,7 +416,7 @@ def test_a_search_is_a_command_of_bundles(tmp_path: Path) -> None:
             recipe.command([*line, *more])
 
 
-def test_the_words_of_bundles_are_options_of_the_commands() -> None:
+def test_the_grammar_of_bundles_has_options_of_the_commands() -> None:
     context = click.Context(main)
     for name, grammar in recipe.COMMANDS.items():
         command = main.get_command(context, name)

@@ -1,4 +1,4 @@
-"""The command as people and programs use it."""
+"""The command line: output, errors, exit codes, help and files."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
         (["tune", "audit", "--root="], "--root"),
     ],
 )
-def test_an_empty_word_is_refused(command: Cli, words: list[str], of: str) -> None:
+def test_an_empty_argument_is_an_error(command: Cli, words: list[str], of: str) -> None:
     done = command(*words)
     assert done.returncode == 2
     assert f"{of}: the value is empty" in done.stderr
 
 
-def test_what_a_program_is_given_may_be_empty(cli: Cli) -> None:
+def test_arguments_of_a_program_may_be_empty(cli: Cli) -> None:
     done = cli("with", "--cc", "cubic", "--", "echo", "", "x")
     assert "value is empty" not in done.stderr
 
@@ -78,7 +78,7 @@ def test_a_run_without_flows_has_no_table_of_them(command: Cli, tmp_path: Path) 
     assert "cwnd" not in shown
 
 
-def test_where_nothing_passes_handshakes_are_no_data(command: Cli, tmp_path: Path) -> None:
+def test_retransmitted_handshakes_are_not_counted_as_data(command: Cli, tmp_path: Path) -> None:
     file = tmp_path / "slow.toml"
     file.write_text(TINY.replace('"10Mbit"', '"1bit"'), encoding="utf-8")
     assert (
@@ -87,7 +87,7 @@ def test_where_nothing_passes_handshakes_are_no_data(command: Cli, tmp_path: Pat
 
 
 def on_terminal(tiny: Path, **env: str) -> str:
-    """What `narrows run` prints on a terminal."""
+    """The output of `narrows run` on a terminal."""
     ours, theirs = pty.openpty()
     child_env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {
         "TERM": "xterm-256color",
@@ -157,7 +157,7 @@ def test_the_same_seed_gives_the_same_bytes_but_for_provenance(cli: Cli, tiny: P
     assert bytes_of() != bytes_of("--seed", 8)
 
 
-def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(
+def test_all_errors_of_a_file_are_reported_at_once_with_exit_code_2(
     command: Cli, tmp_path: Path
 ) -> None:
     file = tmp_path / "wrong.toml"
@@ -175,7 +175,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(
         assert 'write: duration = "30s"' in done.stderr
 
 
-def test_other_names_of_a_kind_list_it(command: Cli) -> None:
+def test_the_alias_qdiscs_lists_queue_disciplines(command: Cli) -> None:
     assert command("list", "qdiscs").stdout == command("list", "queues").stdout
 
 
@@ -330,7 +330,9 @@ def test_a_similar_name_of_a_file_is_proposed(command: Cli, tmp_path: Path) -> N
         (("mesure", "h"), "mesure: narrows has no such command; did you mean narrows measure?"),
     ],
 )
-def test_mistakes_on_the_command_line(command: Cli, args: tuple[str, ...], text: str) -> None:
+def test_invalid_command_lines_are_errors_with_a_remedy(
+    command: Cli, args: tuple[str, ...], text: str
+) -> None:
     done = command(*args)
     assert done.returncode == 2
     assert done.stderr.startswith(text)
@@ -367,7 +369,7 @@ def test_mistakes_on_the_command_line(command: Cli, args: tuple[str, ...], text:
         (("model", "empty.json"), "empty.json: the file is empty; write a measurement"),
     ],
 )
-def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
+def test_a_wrong_file_name_or_type_is_an_error_with_a_remedy(
     command: Cli, tiny: Path, tmp_path: Path, args: tuple[str, ...], text: str
 ) -> None:
     (tmp_path / "tiny.toml").write_bytes(tiny.read_bytes())
@@ -381,7 +383,7 @@ def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
     assert (done.returncode, done.stderr) == (2, f"{text}\n")
 
 
-def test_a_wrong_sample_interval_is_told_with_its_fix(command: Cli, tiny: Path) -> None:
+def test_an_invalid_sample_interval_is_an_error_with_a_remedy(command: Cli, tiny: Path) -> None:
     done = command("run", tiny, "--sample-interval", "100")
     assert done.returncode == 2
     assert done.stderr == ("--sample-interval 100: needs a unit; write --sample-interval 100ms\n")
@@ -438,7 +440,7 @@ def processor_time(pid: int) -> float:
     return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_ctrl_c_stops_in_one_line_and_leaves_no_file(tmp_path: Path) -> None:
+def test_ctrl_c_prints_one_line_and_leaves_no_file(tmp_path: Path) -> None:
     file = tmp_path / "long.toml"
     file.write_text(LONG, encoding="utf-8")
     command = [NARROWS, "run", file, "--out", tmp_path / "result"]
@@ -455,7 +457,7 @@ def test_ctrl_c_stops_in_one_line_and_leaves_no_file(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["long.toml"]
 
 
-def test_a_small_run_answers_at_once(
+def test_a_small_run_takes_less_than_a_second(
     cli: Cli, tiny: Path, record_property: pytest.RecordProperty
 ) -> None:
     times = []
@@ -486,7 +488,7 @@ def test_list_without_a_kind_lists_both(command: Cli) -> None:
     assert {"cc", "queues", "link", "policer"} < set(json.loads(command("list", "--json").stdout))
 
 
-def test_a_transfer_done_before_the_warmup_ends_is_not_told_as_no_throughput(
+def test_a_transfer_that_ends_before_the_warm_up_is_reported_as_such(
     command: Cli, tmp_path: Path
 ) -> None:
     text = TINY.replace("count = 2", 'size = "1kB"').replace(
@@ -629,7 +631,7 @@ def test_tune_plans_for_a_router(
 
 
 @pytest.mark.parametrize("option", ["--report", "--plot"])
-def test_a_full_disk_takes_no_older_result_away(tiny: Path, command: Cli, option: str) -> None:
+def test_a_full_disk_keeps_the_older_result(tiny: Path, command: Cli, option: str) -> None:
     older = tiny.with_name("older.svg" if option == "--plot" else "older.html")
     older.write_text("older", encoding="utf-8")
     older.chmod(0o640)
@@ -642,7 +644,7 @@ def test_a_full_disk_takes_no_older_result_away(tiny: Path, command: Cli, option
     assert (older.stat().st_size > 5000, older.stat().st_mode & 0o777) == (True, 0o640)
 
 
-def test_a_device_takes_a_result(cli: Cli, tiny: Path) -> None:
+def test_a_result_can_be_written_to_a_device(cli: Cli, tiny: Path) -> None:
     assert (
         "<!doctype html>" in cli("run", tiny, "--quiet", "--report", "/dev/stdout").stdout.lower()
     )
@@ -663,7 +665,7 @@ def test_stdout_that_is_full_or_closed_is_no_crash(tiny: Path) -> None:
         assert (done.returncode, done.stderr) == (0, ""), args
 
 
-def test_signs_and_names_that_the_locale_lacks(tiny: Path, tmp_path: Path) -> None:
+def test_file_names_and_output_with_an_ascii_locale(tiny: Path, tmp_path: Path) -> None:
     ascii_only = os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     odd = tmp_path / os.fsdecode(b"\xff.toml")
     odd.write_bytes(tiny.read_bytes())

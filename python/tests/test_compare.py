@@ -1,4 +1,4 @@
-"""Before and after: a difference that is there is seen, one that is not is not."""
+"""Comparisons of measurements: differences are detected, and unchanged paths show none."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_same_path_twice_shows_no_difference(before: Measurement) -> None:
         assert set(verdicts(before, seen(seed)).values()) == {"no difference seen"}
 
 
-def test_a_shorter_queue_is_seen_where_it_is_and_nowhere_else(before: Measurement) -> None:
+def test_a_shorter_queue_improves_only_the_latency_of_its_direction(before: Measurement) -> None:
     found = verdicts(before, seen(2, buffer=None, queue="fq_codel"))
     assert (found["loaded_down_ms"], found["loaded_down_p95_ms"]) == ("better", "better")
     assert {found[key] for key in ("up_mbit", "idle_ms", "loaded_up_ms")} == {"no difference seen"}
@@ -108,7 +108,7 @@ def series(draw: random.Random, count: int, correlation: float) -> list[float]:
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.5])
-def test_the_interval_holds_the_truth_as_often_as_it_says_of_correlated_values_too(
+def test_the_interval_of_correlated_values_has_its_coverage(
     correlation: float,
 ) -> None:
     draw = random.Random(4)
@@ -135,7 +135,7 @@ def test_the_interval_of_a_few_correlated_values_holds_the_truth() -> None:
 def iperf3(
     seed: int, mbit: float, *, cc: str = "cubic", streams: int = 1, reverse: bool = False
 ) -> str:
-    """What `iperf3 -J` prints in 10 s."""
+    """The output of `iperf3 -J` in 10 s."""
     draw = random.Random(seed)
     rates = [
         [mbit / streams * (1 + 0.04 * v) for v in series(draw, 10, 0.5)] for _ in range(streams)
@@ -171,8 +171,8 @@ def iperf3(
 
 
 def iperf2(seed: int, mbit: float, every: int, *, digits: int = 1) -> str:
-    """What `iperf -i EVERY` prints in 10 s, with a short last interval and the report of the whole
-    stream.
+    """The output of `iperf -i EVERY` in 10 s, with a short last interval and the report of the
+    whole stream.
     """
     draw = random.Random(seed)
     rows = [
@@ -211,7 +211,7 @@ def test_iperf2s_intervals_of_a_second_or_two_are_enough_for_a_verdict(
     assert found.after == pytest.approx(14, rel=0.02)
 
 
-def test_iperf2s_reports_of_the_whole_are_no_intervals() -> None:
+def test_total_reports_of_iperf2_are_not_counted_as_intervals() -> None:
     # One interval as long as the test, and over UDP the report of the server.
     text = (
         "[  3]  0.0-10.0 sec  11.9 MBytes  9.96 Mbits/sec\n[  3]  0.0-10.1 sec  11.9 MBytes  "
@@ -233,7 +233,7 @@ def test_iperf2s_reports_of_the_whole_are_no_intervals() -> None:
     assert flow.goodput_mbit == pytest.approx(8 * 1.25 * 1.048576, rel=1e-5)
 
 
-def test_what_iperf3_omits_is_no_part_of_the_measurement() -> None:
+def test_intervals_omitted_by_iperf3_are_excluded() -> None:
     tree = json.loads(iperf3(1, 20))
     omitted = [json.loads(json.dumps(one)) for one in tree["intervals"][:2]]
     for one in omitted:
@@ -243,7 +243,7 @@ def test_what_iperf3_omits_is_no_part_of_the_measurement() -> None:
     assert whole.flows[0].acked() == plain.flows[0].acked()
 
 
-def test_udp_of_another_bitrate_is_another_test_and_what_was_sent_is_no_rate() -> None:
+def test_udp_at_another_bitrate_causes_a_warning_and_no_verdict() -> None:
     def udp(bitrate: float, lost_percent: float) -> str:
         tree = json.loads(iperf3(1, 20))
         tree["start"]["test_start"] |= {"protocol": "UDP", "target_bitrate": bitrate}
@@ -488,7 +488,7 @@ def instead(monkeypatch: pytest.MonkeyPatch, *measured: Measurement) -> list[lis
     return asked
 
 
-def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measurements_of_both_directions_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
     path = nw.Path(
         rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
     )
@@ -512,7 +512,7 @@ def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> No
     assert whole.latency("idle").n == down.latency("idle").n + up.latency("idle").n
 
 
-def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(
+def test_an_interrupted_measurement_raises_keyboard_interrupt(
     monkeypatch: pytest.MonkeyPatch, before: Measurement
 ) -> None:
     full, cut = (
@@ -533,7 +533,7 @@ def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(
     assert len(asked) == 1
 
 
-def test_both_ways_share_the_limit_of_data(
+def test_both_directions_share_the_limit_of_data(
     monkeypatch: pytest.MonkeyPatch, before: Measurement
 ) -> None:
     told: list[list[str]] = []
@@ -553,7 +553,7 @@ def test_both_ways_share_the_limit_of_data(
     assert whole.json["data"]["moved_bytes"] <= whole.json["data"]["planned_bytes"] <= 5_000_000
 
 
-def test_a_second_way_that_fails_does_not_take_the_first_with_it(
+def test_a_failure_in_the_second_direction_keeps_the_first(
     monkeypatch: pytest.MonkeyPatch, before: Measurement
 ) -> None:
     def live(arguments: list[str], *_: object) -> tuple[str, str]:
@@ -569,7 +569,7 @@ def test_a_second_way_that_fails_does_not_take_the_first_with_it(
         run.measure("h", test="tcp_nup")
 
 
-def test_the_command_says_writes_draws_and_keeps(
+def test_the_command_prints_writes_and_plots_the_result(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: Measurement
 ) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "h.duckdb"))
@@ -598,7 +598,9 @@ def test_the_command_says_writes_draws_and_keeps(
     assert json.loads(plain.output)["measurement"] == 1
 
 
-def test_a_wrong_name_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_suffix_is_an_error_before_the_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = instead(monkeypatch)
     done = CliRunner().invoke(cli.main, ["measure", "server", "--out", "a.doc"])
     assert done.exit_code == 2
@@ -606,7 +608,7 @@ def test_a_wrong_name_is_told_before_anything_is_sent(monkeypatch: pytest.Monkey
     assert asked == []
 
 
-def test_a_path_that_is_not_written_is_told(
+def test_a_path_that_cannot_be_inferred_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: Measurement
 ) -> None:
     def infer(*_: object, **__: object) -> None:
@@ -638,7 +640,7 @@ def test_scenarios_are_still_compared_as_scenarios(tiny: Path) -> None:
 
 
 @pytest.mark.skipif(not history.installed(), reason="DuckDB is not installed")
-def test_the_history_keeps_each_once_and_gives_it_back(
+def test_the_history_stores_each_measurement_once_and_returns_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: Measurement
 ) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "deep/h.duckdb"))

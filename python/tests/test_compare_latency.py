@@ -100,7 +100,7 @@ def test_the_slower_host_is_named_with_the_factor() -> None:
     }
 
 
-def test_the_verdict_is_of_the_headlines_time_and_both_are_named() -> None:
+def test_the_verdict_compares_response_times_and_the_rtt_is_reported() -> None:
     # The answers of B take as long, but its questions leave late: a host that stands still makes
     # its user wait.
     a, b = result("A", 1, 80), result("B", 2, 80, late_us=400)
@@ -117,7 +117,7 @@ def test_the_verdict_is_of_the_headlines_time_and_both_are_named() -> None:
     assert sentences(a, b)[0].startswith("No difference seen between A and B: RTT p50 ")
 
 
-def test_results_that_differ_by_chance_only_are_no_different() -> None:
+def test_random_differences_have_the_verdict_no_difference() -> None:
     wrong = sum(
         d.sure
         for seed in range(100)
@@ -135,7 +135,7 @@ def test_results_that_differ_by_chance_only_are_no_different() -> None:
     assert re.search(r"p90 .*\(\d+\.\d µs, \d+\.\d µs\)", told[1])
 
 
-def test_answers_that_one_interruption_made_slow_count_once() -> None:
+def test_slow_responses_of_one_interruption_count_once() -> None:
     a, b = result("A", 1, 80), result("B", 2, 80)
     ns = [value for value, many in b["rtt_us"]["histogram_ns"] for _ in range(many)]
     b["rtt_us"] = b["response_us"] = times([*ns[:-300], *(900_000 + i for i in range(300))])
@@ -169,7 +169,7 @@ def stalled(seed: int) -> dict[str, Any]:
     return out | {"slow": {"kept": [{"t_s": t_s} for t_s, _ in slow]}}
 
 
-def test_the_largest_value_is_no_limit_of_a_percentile_of_a_host_that_stands_still() -> None:
+def test_equal_hosts_with_stalls_have_no_significant_difference() -> None:
     wrong = sum(
         any(d.sure for d in latency.differences(stalled(2 * pair), stalled(2 * pair + 1)))
         for pair in range(20)
@@ -177,7 +177,7 @@ def test_the_largest_value_is_no_limit_of_a_percentile_of_a_host_that_stands_sti
     assert wrong == 0
 
 
-def test_other_tests_and_lost_answers_are_told() -> None:
+def test_differences_in_loss_and_test_parameters_are_reported() -> None:
     other = result("B", 2, 80, lost=100) | {"size_bytes": 1000, "peer": {"speaks": "stamp"}}
     told = sentences(result("A", 1, 80), other)
     assert "Loss: 0 % in A, 1.0 % in B." in told[-2]
@@ -207,7 +207,7 @@ def test_the_command_compares_results(tmp_path: Path) -> None:
     assert "c.json: not a result of narrows latency" in mixed.output
 
 
-def test_a_result_of_several_policies_is_refused_with_the_way_to_one(tmp_path: Path) -> None:
+def test_a_result_of_several_policies_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     one, lab = tmp_path / "one.json", tmp_path / "lab.json"
     one.write_text(json.dumps(result("a", 1, 100)))
     setups = [{"policy": "rr", "load": "cpu", "latency": result("b", 2, 100)}]
@@ -220,7 +220,7 @@ def test_a_result_of_several_policies_is_refused_with_the_way_to_one(tmp_path: P
     assert CliRunner().invoke(cli.main, ["compare", str(one), str(one)]).exit_code == 0
 
 
-def test_scenarios_with_one_title_are_called_by_their_files(tiny: Path) -> None:
+def test_scenarios_with_equal_titles_have_the_names_of_their_files(tiny: Path) -> None:
     other = tiny.with_name("other.toml")
     other.write_text(tiny.read_text(encoding="utf-8"), encoding="utf-8")
     done = CliRunner().invoke(cli.main, ["compare", str(tiny), str(other)])

@@ -88,7 +88,7 @@ def test_a_pair_without_ports_has_all_other_packets(tmp_path: Path) -> None:
     assert seen(tmp_path, {0: "target0"}).flows["target0"].totals[-1] == 1000 * 1250
 
 
-def test_a_transfer_that_ends_early_decides_nothing(tmp_path: Path) -> None:
+def test_a_transfer_that_ends_early_is_reported(tmp_path: Path) -> None:
     found = traffic.read(
         capture(tmp_path), metrics(), {5301: "target0"}, warmup_s=2.0, duration_s=30.0
     )

@@ -20,7 +20,7 @@ from narrows.teach.render import show_maps
 from narrows.teach.story import Story, story
 
 
-def test_the_data_are_whole() -> None:
+def test_the_published_data_are_complete() -> None:
     every = cells()
     assert len(every) == 128
     places = {(c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in every}
@@ -39,7 +39,7 @@ def test_the_data_are_whole() -> None:
     assert sum(c.deep for c in every) == 69
 
 
-def test_a_third_has_every_rate_rtt_and_buffer() -> None:
+def test_a_third_of_the_cells_has_every_rate_rtt_and_buffer() -> None:
     every, some = cells(), third(cells())
     assert len(every) // 3 <= len(some) <= len(every) // 3 + 1
     for buffer in (100, 10_000):
@@ -51,7 +51,7 @@ def test_a_third_has_every_rate_rtt_and_buffer() -> None:
 def cell(
     *, cc: str = "cubic", rate_mbit: int = 10, rtt_ms: int = 5, goodput_mbit: float = 100.0
 ) -> Cell:
-    """Made up; deep unless told otherwise."""
+    """An example cell; by default its buffer is deep."""
     return Cell(
         cc=cc,
         buffer_kib=100,
@@ -115,7 +115,7 @@ def test_every_deep_cell_and_four_fifths_of_the_others_must_agree() -> None:
     assert document(two_off, 1.0)["met"] is False
 
 
-def test_what_queues_at_the_end_is_still_counted() -> None:
+def test_data_queued_at_the_end_count_as_received() -> None:
     # One megabyte per second from 1 s on, the RTT 2 s with its queue: 60 s are over at 60.5 s, all
     # is there at 62.5 s.
     series = [(float(t), 1_000_000 * (t - 1), 100, 2000.0) for t in range(1, 66)]
@@ -133,7 +133,7 @@ def test_what_queues_at_the_end_is_still_counted() -> None:
         (0.02, -0.02, False, True),
     ],
 )
-def test_a_gain_is_judged_by_who_is_ahead(
+def test_the_sign_of_a_large_published_gain_must_agree(
     published: float, ours: float, clear: bool, agrees: bool
 ) -> None:
     gain = Gain(
@@ -144,7 +144,7 @@ def test_a_gain_is_judged_by_who_is_ahead(
     assert (gain.clear, gain.agrees) == (clear, agrees)
 
 
-def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
+def test_the_maps_are_readable_without_colour() -> None:
     out = StringIO()
     starved = [
         result(cell(**SHALLOW, goodput_mbit=47.0), 96.0),
@@ -165,7 +165,7 @@ def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
     assert "CUBIC has 96 Mbit/s (published 47), BBR 840 Mbit/s (published 100)" in words
 
 
-def test_the_cheap_cells_agree(command: Cli) -> None:
+def test_cells_up_to_50_mbit_meet_the_criteria_of_agreement(command: Cli) -> None:
     done = command("demo", "--quick", "--up-to", 50, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     out = json.loads(done.stdout)
@@ -182,13 +182,13 @@ def test_the_cheap_cells_agree(command: Cli) -> None:
     assert again["cells"] == out["cells"]
 
 
-def test_check_tells_by_its_exit_code(command: Cli) -> None:
+def test_the_exit_code_of_check_is_the_result(command: Cli) -> None:
     done = command("demo", "--quick", "--up-to", 20, "--check")
     assert done.returncode == (1 if "not met" in done.stdout else 0)
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_stops_all_cores_in_one_line() -> None:
+def test_ctrl_c_stops_the_work_on_all_cores_and_prints_one_line() -> None:
     started = os.times().children_user + os.times().children_system
     with subprocess.Popen(
         [NARROWS, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -204,18 +204,18 @@ def test_ctrl_c_stops_all_cores_in_one_line() -> None:
 
 
 @cache
-def told() -> tuple[Story, list[str]]:
-    """The story in the simulator, and what it said while it went on."""
+def simulated_story() -> tuple[Story, list[str]]:
+    """The story in the simulator, and the messages during its run."""
     said: list[str] = []
     return story(said.append, live=False), said
 
 
-def test_the_story_is_told_and_written(
+def test_the_story_is_printed_and_written_as_a_page(
     command: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def known(say: Callable[[str], None], *, live: bool, **_: object) -> Story:
         assert not live
-        found, said = told()
+        found, said = simulated_story()
         for line in said:
             say(line)
         return found
@@ -235,8 +235,8 @@ def test_the_story_is_told_and_written(
     ).read_text(encoding="utf-8")
 
 
-def test_the_story_as_json_shows_that_it_helped_and_was_foreseen() -> None:
-    found, said = told()
+def test_the_json_of_the_story_has_the_improvement_and_its_forecast() -> None:
+    found, said = simulated_story()
     tree = found.json()
     assert tree["choice"] == "bbr"
     assert tree["after"]["loaded_p95_ms"] < tree["before"]["loaded_p95_ms"] / 3

@@ -1,5 +1,5 @@
-"""What the pages say is so: links lead somewhere, tables are the core's, outputs are what the
-commands print.
+"""The documentation is correct: links have targets, tables are those of the core, and outputs are
+those of the commands.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def test_commands_that_build_exist(page: Path) -> None:
             assert test in {program["name"] for program in programs}, words
 
 
-def unasked(words: list[str]) -> str:
-    """What the command that a sentence names does not take; nothing where it takes all of it."""
+def invalid_arguments(words: list[str]) -> str:
+    """The arguments in a sentence that its command rejects; empty if it accepts all of them."""
     command: click.Command = main
     context = click.Context(command)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
@@ -84,7 +84,7 @@ def unasked(words: list[str]) -> str:
             return words[0]
         command, words = found, words[1:]
         context = click.Context(command, parent=context)
-    # What is behind these signs is another program's.
+    # The words behind these signs belong to another program.
     ours = list(itertools.takewhile(lambda word: word not in {"--", "|", ">"}, words))
     try:
         _, left, _ = command.make_parser(context).parse_args(ours)
@@ -96,9 +96,9 @@ def unasked(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_commands_in_sentences_take_what_is_said(page: Path) -> None:
+def test_commands_in_sentences_have_valid_arguments(page: Path) -> None:
     named = re.findall(r"`narrows ([^`]+)`", _CODE.sub("", page.read_text(encoding="utf-8")))
-    wrong = {span: unasked(shlex.split(span.replace("…", ""))) for span in named}
+    wrong = {span: invalid_arguments(shlex.split(span.replace("…", ""))) for span in named}
     assert {span: problem for span, problem in wrong.items() if problem} == {}
 
 
@@ -110,7 +110,7 @@ def test_python_on_a_page_runs(page: Path) -> None:
             [sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False
         )
     assert done.returncode == 0, done.stderr
-    # What a page shows of its prints stands in blocks of `text` that follow.
+    # The page shows the output in the blocks of `text` that follow.
     shown = "".join(blocks(page, "text"))
     assert not shown or done.stdout.strip() in shown, done.stdout
 
@@ -204,7 +204,7 @@ def rust_dependencies() -> set[str]:
 
 
 def python_dependencies() -> set[str]:
-    """What the package and the tools of a checkout need directly."""
+    """Direct dependencies of the package and of the tools of a checkout."""
     project = tomllib.loads((ROOT / "python/pyproject.toml").read_text(encoding="utf-8"))
     wanted = project["project"]["dependencies"] + project["build-system"]["requires"]
     wanted += [
@@ -221,7 +221,7 @@ def python_dependencies() -> set[str]:
 
 
 def page_dependencies() -> set[str]:
-    """What the report page is made of and made with."""
+    """Dependencies of the report page and of its build."""
     package = json.loads((ROOT / "web/package.json").read_text(encoding="utf-8"))
     return {*package["dependencies"], *package["devDependencies"]}
 

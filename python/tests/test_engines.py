@@ -261,7 +261,7 @@ def test_other_machines_run_only_the_simulator(tiny: Path, fake: Machine, tmp_pa
     assert not fake.runs
 
 
-def test_a_race_names_what_the_kernel_does_not_have(fake: Machine) -> None:
+def test_a_race_names_congestion_controls_that_the_kernel_lacks(fake: Machine) -> None:
     found = race(
         nw.Path(rate="5Mbit", rtt="20ms", buffer="1bdp"), only=["reno", "bbr2"], duration_s=4,
         seeds=1, engine="linux", kernel=NAMES[1],

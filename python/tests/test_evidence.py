@@ -1,4 +1,4 @@
-"""Which stored cases a result is told: those alike, and no others."""
+"""Evidence: which stored cases are similar to a scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from narrows.storage.provenance import evidence
 
 
-def told(path: dict[str, object], ccs: str = "cubic", **flow: object) -> list[dict[str, Any]]:
+def evidence_of(
+    path: dict[str, object], ccs: str = "cubic", **flow: object
+) -> list[dict[str, Any]]:
     """The evidence that the package carries for one flow of each of `ccs` over a path; nothing is
     run.
     """
@@ -39,8 +41,8 @@ POLICED = {"rate": "1Gbit", "rtt": "10ms", "policer": {"rate": "2Mbit", "burst":
         ({"rate": "50Mbit", "rtt": "100ms", "buffer": "1bdp"}, "A-cubic-50-100-1"),
     ],
 )
-def test_what_is_alike_is_told(path: dict[str, object], nearest: str) -> None:
-    assert (told(path)[0]["case"], told(path)[0]["distance"]) == (nearest, 0.0)
+def test_a_similar_case_is_evidence(path: dict[str, object], nearest: str) -> None:
+    assert (evidence_of(path)[0]["case"], evidence_of(path)[0]["distance"]) == (nearest, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -68,20 +70,20 @@ def test_what_is_alike_is_told(path: dict[str, object], nearest: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_not_alike_is_not_told(path: dict[str, object]) -> None:
-    assert told(path if "queue" in path else {"buffer": "100kB"} | path) == []
+def test_a_path_without_a_similar_case_has_no_evidence(path: dict[str, object]) -> None:
+    assert evidence_of(path if "queue" in path else {"buffer": "100kB"} | path) == []
 
 
-def test_several_hops_are_not_one() -> None:
+def test_several_hops_have_no_evidence_of_a_single_hop() -> None:
     hop = {"rate": "20Mbit", "rtt": "40ms", "buffer": "100kB"}
-    assert told({"hop": [hop]}) == told(hop) != []
-    assert told({"hop": [hop, {"rate": "1Gbit", "rtt": "1us"}]}) == []
+    assert evidence_of({"hop": [hop]}) == evidence_of(hop) != []
+    assert evidence_of({"hop": [hop, {"rate": "1Gbit", "rtt": "1us"}]}) == []
 
 
-def test_what_the_senders_do_counts() -> None:
+def test_ecn_and_congestion_controls_of_the_flows_are_compared() -> None:
     marking: dict[str, object] = {"queue": {"kind": "codel", "ecn": True}}
-    assert "F-codel-ecn-c4" in [c["case"] for c in told(marking, ecn=True)]
-    assert "F-codel-c4" not in [c["case"] for c in told(marking, ecn=True)]
-    assert told({"buffer": "100kB"}, ecn=True) == []
-    assert told({"buffer": "100kB"}) != []
-    assert told({"buffer": "100kB"}, "reno bbr")[0]["cc"] == ["bbr", "reno"]
+    assert "F-codel-ecn-c4" in [c["case"] for c in evidence_of(marking, ecn=True)]
+    assert "F-codel-c4" not in [c["case"] for c in evidence_of(marking, ecn=True)]
+    assert evidence_of({"buffer": "100kB"}, ecn=True) == []
+    assert evidence_of({"buffer": "100kB"}) != []
+    assert evidence_of({"buffer": "100kB"}, "reno bbr")[0]["cc"] == ["bbr", "reno"]

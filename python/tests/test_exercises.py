@@ -1,4 +1,4 @@
-"""The exercises of the course: each has a right answer, which a run confirms."""
+"""The exercises of the course: each has an accepted answer, which a run confirms."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_closed_forms_lie_in_the_accepted_ranges() -> None:
         assert question.low <= value <= question.high, (name, id_)
 
 
-def test_what_is_fixed_must_not_change(tmp_path: Path) -> None:
+def test_fixed_keys_of_an_exercise_must_not_change(tmp_path: Path) -> None:
     one = exercises.exercise("buffer-size")
     for before, after, key in (
         ('"20Mbit"', '"40Mbit"', "path.rate"),
@@ -164,12 +164,12 @@ def test_a_scenario_with_changed_keys_is_not_run(
         ("bdp=1e999", "write a number in frames"),
     ],
 )
-def test_an_answer_that_is_none_is_explained(word: str, said: str) -> None:
+def test_an_invalid_answer_is_an_error_with_a_remedy(word: str, said: str) -> None:
     with pytest.raises(NarrowsError, match=said):
         exercises.answer(word, exercises.exercise("slow-start"))
 
 
-def test_the_commands(command: Cli, tmp_path: Path) -> None:
+def test_the_commands_list_show_and_check_exercises(command: Cli, tmp_path: Path) -> None:
     assert [row["name"] for row in json.loads(command("exercise", "list", "--json").stdout)] == [
         *EVERY
     ]
@@ -199,7 +199,7 @@ def test_the_commands(command: Cli, tmp_path: Path) -> None:
     assert (done.returncode, "2 of 2 parts are right." in done.stdout) == (0, True)
 
 
-def test_wrong_use_names_the_way_out(command: Cli) -> None:
+def test_invalid_arguments_are_errors_with_a_remedy(command: Cli) -> None:
     for words, said in (
         (("show", "12"), "narrows exercise list"),
         (("check", "cubic", "--file", "x.toml"), "omit --file"),

@@ -72,7 +72,7 @@ def test_a_distribution_has_a_step_for_each_row() -> None:
         ({"x": "path.rtt", "y": "y", "where": {"cc": "vegas"}}, "no numbers where cc = vegas"),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error(asked: dict[str, Any], said: str) -> None:
+def test_data_that_cannot_be_drawn_are_errors(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(NarrowsError, match=re.escape(said)):
         chart(pa.Table.from_pylist(ROWS), name="rows.parquet", **asked)
 

@@ -1,4 +1,4 @@
-"""Measurements in other tools' files. The tools themselves judge where they are installed."""
+"""Measurements in files of other tools. The tools themselves are used if they are installed."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def down() -> Measurement:
     return measure(path, Plan(streams=3, load_s=3.0, idle_s=1.0, pause_s=1.0, directions=("down",)))
 
 
-def test_our_own_file_comes_back(measured: Measurement, tmp_path: Path) -> None:
+def test_a_json_file_preserves_the_measurement(measured: Measurement, tmp_path: Path) -> None:
     files.write(measured, tmp_path / "a.json")
     assert files.read(tmp_path / "a.json").json == measured.json
 
 
-def test_a_flent_file_of_ours_gives_everything_back(measured: Measurement, tmp_path: Path) -> None:
+def test_a_flent_file_preserves_the_measurement(measured: Measurement, tmp_path: Path) -> None:
     files.write(measured, tmp_path / "a.flent.gz")
     assert files.read(tmp_path / "a.flent.gz").json == measured.json
 
 
-def test_a_flent_file_of_anybody_is_read_by_its_series(down: Measurement, tmp_path: Path) -> None:
+def test_a_foreign_flent_file_is_read_from_its_series(down: Measurement, tmp_path: Path) -> None:
     files.write(down, tmp_path / "a.flent.gz")
     tree = json.loads(gzip.decompress((tmp_path / "a.flent.gz").read_bytes()))
     del tree["NARROWS"]
@@ -88,7 +88,7 @@ def test_a_wrong_flent_file_is_an_error(tree: object, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(FLENT is None, reason="flent is not installed")
 @pytest.mark.parametrize("which", ["both", "down", "idle"])
-def test_flent_opens_ours(
+def test_flent_opens_files_of_narrows(
     which: str, measured: Measurement, down: Measurement, tmp_path: Path
 ) -> None:
     assert FLENT is not None
@@ -113,7 +113,7 @@ def test_flent_opens_ours(
 @pytest.mark.skipif(
     not FLENT_DATA, reason="NARROWS_FLENT_DATA does not name flent's unittests/test_data"
 )
-def test_flents_own_files_open_in_ours() -> None:
+def test_files_of_flent_are_read() -> None:
     found = sorted(Path(FLENT_DATA).glob("*.flent.gz"))
     assert found
     for file in found:
@@ -168,7 +168,7 @@ def test_iperf3s_json_is_read(tmp_path: Path) -> None:
     assert theirs.started.startswith("2023-11-14T")
 
 
-def test_iperf3s_stream_is_the_same_even_when_it_is_cut_off(tmp_path: Path) -> None:
+def test_the_json_stream_of_iperf3_is_read_even_if_truncated(tmp_path: Path) -> None:
     events = [{"event": "start", "data": IPERF3_J["start"]}]
     events += [{"event": "interval", "data": interval} for interval in IPERF3_J["intervals"]]
     events += [{"event": "end", "data": IPERF3_J["end"]}]
@@ -183,7 +183,7 @@ def test_iperf3s_stream_is_the_same_even_when_it_is_cut_off(tmp_path: Path) -> N
     assert cut.flows[0].columns["acked_bytes"] == [0, 1_250_000, 3_750_000]
 
 
-def test_minus_one_that_iperf3_prints_unsigned_is_unknown(tmp_path: Path) -> None:
+def test_retransmits_of_2_to_the_64_minus_1_are_unknown(tmp_path: Path) -> None:
     tree = json.loads(json.dumps(IPERF3_J))
     for interval in tree["intervals"]:
         interval["streams"][0]["retransmits"] = 2**64 - 1
@@ -196,7 +196,7 @@ def test_minus_one_that_iperf3_prints_unsigned_is_unknown(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "more", [[], ["-R"], ["--bidir"], ["-u", "-b", "5M"], ["-P", "2"]], ids=" ".join
 )
-def test_iperf3_itself_is_read(more: list[str], tmp_path: Path) -> None:
+def test_the_output_of_iperf3_is_read(more: list[str], tmp_path: Path) -> None:
     assert IPERF3 is not None
     port = str(free_port())
     with subprocess.Popen(
@@ -219,7 +219,7 @@ def test_iperf3_itself_is_read(more: list[str], tmp_path: Path) -> None:
 
 
 def _udp(loss_percent: float, *, bitrate: float = 30e6, near_sends: bool = True) -> dict[str, Any]:
-    """What iperf3 3.12 prints: the `udp` of a stream has what was sent, whichever end prints it."""
+    """Output of iperf3 3.12: the `udp` of a stream has the sent data, on either end."""
     sent = bitrate / 8
     seen = sent if near_sends else sent * (1 - loss_percent / 100)
     return {
@@ -243,7 +243,7 @@ def _udp(loss_percent: float, *, bitrate: float = 30e6, near_sends: bool = True)
 
 
 @pytest.mark.parametrize("near_sends", [True, False])
-def test_the_goodput_of_udp_is_what_arrived(near_sends: bool, tmp_path: Path) -> None:
+def test_the_goodput_of_udp_is_the_received_data(near_sends: bool, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(_udp(20, near_sends=near_sends)))
     theirs = files.read(tmp_path / "a.json")
     (flow,) = theirs.flows
@@ -292,7 +292,7 @@ def test_iperf2s_text_is_read(tmp_path: Path) -> None:
     assert flow.columns["rtt_ms"] == [None, 1.375, 0.371]
 
 
-def test_what_is_nothing_says_what_could_be(tmp_path: Path) -> None:
+def test_unknown_formats_are_errors_that_name_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\x00\xffhello")
     with pytest.raises(MeasurementError, match="neither narrows' JSON, nor flent's"):
         files.read(tmp_path / "a")
@@ -342,7 +342,7 @@ def test_the_same_measurement_is_the_same_file(measured: Measurement, tmp_path: 
         assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
 
 
-def test_a_histogram_is_as_its_description_says() -> None:
+def test_a_histogram_has_the_encoding_of_hdrhistogram() -> None:
     # A worked example: one value of 1 µs. One zero, one count, as varints 0 and 2.
     import base64  # noqa: PLC0415
     import struct  # noqa: PLC0415
@@ -360,7 +360,9 @@ def test_a_histogram_is_as_its_description_says() -> None:
 @pytest.mark.skipif(
     importlib.util.find_spec("hdrh") is None, reason="the package hdrhistogram is not installed"
 )
-def test_hdrhistogram_itself_reads_ours(measured: Measurement, tmp_path: Path) -> None:
+def test_the_library_hdrhistogram_reads_the_histogram(
+    measured: Measurement, tmp_path: Path
+) -> None:
     from hdrh.histogram import HdrHistogram  # noqa: PLC0415
     from hdrh.log import HistogramLogReader  # noqa: PLC0415
 
@@ -380,7 +382,7 @@ def test_hdrhistogram_itself_reads_ours(measured: Measurement, tmp_path: Path) -
         assert histogram.get_max_value() == pytest.approx(1000 * values[-1], rel=2e-3)
 
 
-def test_reading_files_needs_no_more_than_it_asks_for() -> None:
+def test_reading_files_imports_neither_pyarrow_nor_numpy() -> None:
     program = (
         "import sys, narrows.files; sys.exit('pyarrow' in sys.modules or 'numpy' in sys.modules)"
     )
@@ -425,7 +427,7 @@ def test_a_number_beyond_any_float_was_not_measured(tmp_path: Path) -> None:
     assert read.json["other"] == [None] * 4
 
 
-def test_a_small_packed_file_does_not_become_a_large_one(tmp_path: Path) -> None:
+def test_a_compressed_file_has_a_limit_of_its_unpacked_size(tmp_path: Path) -> None:
     text = b'{"measurement": 1, "x": [' + b"[]," * 2_000_000 + b"[]]}"
     for name, pack in (("a.flent.gz", gzip.compress), ("a.flent.bz2", bz2.compress)):
         (tmp_path / name).write_bytes(pack(text))

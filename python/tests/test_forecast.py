@@ -1,4 +1,4 @@
-"""Sealed forecasts are scored by every later measurement that can judge them."""
+"""Every later measurement that permits it scores a sealed forecast."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_measurement_with_another_load_is_not_compared_by_hand_either(
         ({}, {"data": {"stopped_by": "user"}}),
     ],
 )
-def test_what_is_not_a_later_whole_measurement_scores_nothing(
+def test_only_later_complete_measurements_are_scored(
     more: dict[str, Any], told: dict[str, Any], simulated: dict[str, Any]
 ) -> None:
     forecast(**more)
@@ -115,7 +115,7 @@ def test_what_is_not_a_later_whole_measurement_scores_nothing(
         ),
     ],
 )
-def test_what_cannot_be_judged_says_why(
+def test_a_forecast_that_cannot_be_scored_has_a_reason(
     more: dict[str, Any], why: str, simulated: dict[str, Any]
 ) -> None:
     forecast(**more)
@@ -125,7 +125,7 @@ def test_what_cannot_be_judged_says_why(
     assert forecasts.rate(list(forecasts.read())) == (0, 0)
 
 
-def test_prove_scores_what_it_has_switched_on(simulated: dict[str, Any]) -> None:
+def test_prove_scores_the_forecast_of_its_change(simulated: dict[str, Any]) -> None:
     name = forecast(choice={"key": "fq", "cc": None, "queue": "fq", "shaper_share": None})
     proof = Proof("up", [], [], [measured(simulated)])
     change = {"kind": "sysctl", "target": "net.core.default_qdisc", "from": "", "to": "fq"}

@@ -1,4 +1,6 @@
-"""`narrows from`: others' configurations read, their mistakes told, and nothing of them crashes."""
+"""`narrows from`: configurations of other programs are read, their errors are reported, and no text
+causes a crash.
+"""
 
 from __future__ import annotations
 
@@ -233,13 +235,13 @@ def test_a_queue_discipline_that_tc_printed_is_not_an_error() -> None:
         ),
     ],
 )
-def test_classic_mistakes_are_told_with_their_line(text: str, line: int, says: str) -> None:
+def test_common_errors_are_reported_with_their_line(text: str, line: int, says: str) -> None:
     found = [warned for warned in read(text).warned if says in warned.says]
     assert len(found) == 1
     assert found[0].line == line
 
 
-def test_a_right_configuration_is_not_warned_of() -> None:
+def test_a_correct_configuration_has_no_warning() -> None:
     for text in (NETEM, ROUTER, SQM, "tc qdisc add dev e root cake bandwidth 20mbit"):
         assert read(text).warned == []
 
@@ -263,7 +265,7 @@ def test_a_right_configuration_is_not_warned_of() -> None:
         ("tc qdisc add dev e root netem delay 900s 1s 10% rate 9999999gbit", "line 1: "),
     ],
 )
-def test_what_cannot_be_read_names_its_line(text: str, place: str) -> None:
+def test_invalid_configurations_are_errors_with_their_line(text: str, place: str) -> None:
     with pytest.raises(ConfigError, match=r"(?s).*") as caught:
         read(text)
     assert place in str(caught.value)
@@ -392,7 +394,7 @@ TREES = st.recursive(
     | TREES.map(lambda tree: json.dumps([tree]))
     | st.lists(WORDS, max_size=8).map(lambda words: "tc qdisc add dev e root " + " ".join(words))
 )
-def test_no_text_breaks_it(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         said = read(text).path.rtt
     except NarrowsError as error:
@@ -582,14 +584,14 @@ def test_a_discipline_keeps_its_options(text: str, queue: dict[str, Any]) -> Non
         ),
     ],
 )
-def test_every_word_that_a_path_has_not_is_reported_by_name(text: str, left: list[str]) -> None:
+def test_every_unsupported_option_is_reported(text: str, left: list[str]) -> None:
     found = read(text).left
     assert len(found) == len(left), found
     for one, told in zip(left, found, strict=True):
         assert one in told
 
 
-def test_sqms_link_layer_overhead_and_advanced_words_are_taken_over() -> None:
+def test_overhead_and_advanced_options_of_sqm_are_imported() -> None:
     text = SQM.replace("ethernet", "atm").replace("'44'", "'40'") + (
         "\toption script 'piece_of_cake.qos'\n\toption qdisc_advanced '1'\n\toption "
         "qdisc_really_really_advanced '1'\n"
@@ -608,7 +610,7 @@ def test_sqms_link_layer_overhead_and_advanced_words_are_taken_over() -> None:
     assert found.left == ["line 13: `bogus`"]
 
 
-def test_netems_limit_holds_what_it_delays() -> None:
+def test_the_limit_of_netem_includes_delayed_packets() -> None:
     found = read("tc qdisc add dev e root netem delay 200ms")
     tree = found.path.tree()
     assert tree["buffer"] == "1000p"
@@ -632,7 +634,7 @@ def test_netems_limit_holds_what_it_delays() -> None:
         assert "policer" not in read(f"tc qdisc add dev e root {text}").path.tree()
 
 
-def test_netems_limit_holds_what_a_link_of_its_own_rate_has_under_way() -> None:
+def test_the_limit_of_netem_with_a_rate_includes_delayed_packets() -> None:
     # 200 ms at 5 Mbit/s are 83 frames of 1514 bytes: 50 of them let 3.03 Mbit/s pass.
     found = read("tc qdisc add dev e root netem delay 200ms rate 5mbit limit 50")
     assert found.path.tree()["policer"]["rate"] == "3.028Mbit"
@@ -643,7 +645,7 @@ def test_netems_limit_holds_what_a_link_of_its_own_rate_has_under_way() -> None:
     assert "policer" not in tree
 
 
-def test_hfsc_is_refused_by_its_name() -> None:
+def test_hfsc_is_not_supported() -> None:
     shown = json.dumps([{"kind": "hfsc", "dev": "e", "root": True, "options": {}}])
     for text in (
         "tc qdisc add dev e root handle 1: hfsc default 1",
@@ -655,14 +657,14 @@ def test_hfsc_is_refused_by_its_name() -> None:
             read(text)
 
 
-def test_several_flows_of_each_kind() -> None:
+def test_a_path_is_judged_with_several_flows_of_each_mix() -> None:
     path = read("tc qdisc add dev e root netem delay 20ms rate 20mbit limit 100").path
     judged = judge(path, flows=3)
     assert [len(judged.rows[mix]["goodput_mbit"]) for mix in judged.rows] == [1, 1, 2]
     assert 15 < sum(judged.rows["both"]["goodput_mbit"]) < 20
 
 
-def test_the_command(command: Cli, tmp_path: Any) -> None:  # noqa: ANN401
+def test_the_command_prints_a_path_and_errors(command: Cli, tmp_path: Any) -> None:  # noqa: ANN401
     done = command(
         "from",
         "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 50ms rate 200000",

@@ -22,7 +22,7 @@ def test_an_action_that_marks_and_transmits_does_not_drop() -> None:
         assert policer.get("exceed") == exceed, action
 
 
-def test_units_of_ios_xr_count() -> None:
+def test_units_of_ios_xr_are_converted() -> None:
     policer = read("policy-map x\n class y\n  police rate 10 mbps burst 250 kbytes\n").path.tree()[
         "policer"
     ]
@@ -134,7 +134,7 @@ def test_vyos_policies_become_a_path(begin: str, lines: list[str], path: dict[st
     assert (found.dialect, found.path.tree(), found.left) == ("vyos", path, [])
 
 
-def test_vyos_words_that_a_path_has_not_are_reported() -> None:
+def test_unsupported_words_of_vyos_are_reported() -> None:
     lines = [
         "shaper W bandwidth 5mbit",
         "shaper W class 10 bandwidth 50%",

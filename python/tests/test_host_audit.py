@@ -36,7 +36,7 @@ def test_both_programs_print_the_same(command: Cli, name: str) -> None:
         )
 
 
-def test_every_finding_and_the_collector_are_printed_alike(command: Cli) -> None:
+def test_both_programs_print_the_same_findings_and_collector(command: Cli) -> None:
     file = str(HOSTS / "laptop.txt")
     every = ["tune", "audit", "--all", "--facts", file]
     assert host(*every[1:]).stdout == command(*every).stdout

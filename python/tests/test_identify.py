@@ -77,7 +77,7 @@ def test_too_few_losses_are_no_identification(tmp_path: Path) -> None:
     assert "no loss" in vegas["reason"]
 
 
-def test_bic_is_none_of_the_known_ones(tmp_path: Path) -> None:
+def test_bic_fits_no_rule(tmp_path: Path) -> None:
     path = nw.Path(rate="10Mbit", rtt="40ms", buffer="1bdp")
     flow = flow_of(tmp_path, recorded(tmp_path, path, "bic"))
     assert flow["cc"] is None
@@ -167,7 +167,7 @@ def test_packets_without_a_tcp_header_are_skipped() -> None:
         (pcap(101, ipv4(tcp(16, 50))), "has no TCP flow with 100 kB of data"),
     ],
 )
-def test_a_file_that_is_no_capture_is_an_error(
+def test_an_invalid_capture_is_an_error(
     cli: Cli, tmp_path: Path, content: bytes, words: str
 ) -> None:
     file = tmp_path / "x.pcap"
@@ -179,7 +179,7 @@ def test_a_file_that_is_no_capture_is_an_error(
 
 
 @pytest.mark.parametrize("form", ["pcapng", "pcap"])
-def test_a_capture_is_read_up_to_the_packet_in_which_it_ends(
+def test_a_truncated_capture_is_read_up_to_its_last_complete_packet(
     cli: Cli, tmp_path: Path, form: str
 ) -> None:
     path = nw.Path(rate="10Mbit", rtt="40ms", buffer="1bdp")

@@ -30,7 +30,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 def default_packages() -> list[importlib.metadata.Distribution]:
-    """Narrows and what it installs without extras."""
+    """The package and its dependencies without extras."""
     found: dict[str, importlib.metadata.Distribution] = {}
     wanted = ["narrows"]
     while wanted:
@@ -179,7 +179,7 @@ main(sys.argv[1:], prog_name="narrows")
     ],
     ids=lambda words: words[0],
 )
-def test_the_simulator_needs_nothing_that_windows_lacks(words: list[str], tmp_path: Path) -> None:
+def test_the_simulator_runs_without_posix_modules(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY, encoding="utf-8")
     (tmp_path / "grid.toml").write_text(
         'scenario = "tiny.toml"\nseeds = 1\n[over]\n"path.rtt" = ["10ms", "20ms"]\n',

@@ -1,6 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: each ends a command in order, and what was seen until then is
-kept.
-"""
+"""Ctrl-C, SIGTERM and SIGHUP end a command in order, and the results until then are kept."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ def check(command: str, made: Path) -> None:
 @pytest.mark.parametrize("command", ["measure", "latency"])
 @pytest.mark.parametrize("how", SIGNALS)
 @pytest.mark.parametrize("group", [False, True])
-def test_a_signal_keeps_what_was_seen(
+def test_a_signal_keeps_the_results(
     command: str, how: signal.Signals, group: bool, far: int, tmp_path: Path
 ) -> None:
     made = tmp_path / "m.json"
@@ -82,7 +80,7 @@ def test_a_signal_keeps_what_was_seen(
 
 
 @pytest.mark.parametrize("command", ["measure", "latency"])
-def test_a_hang_up_that_closes_everything_keeps_what_was_seen(
+def test_a_hang_up_with_a_closed_terminal_keeps_the_results(
     command: str, far: int, tmp_path: Path
 ) -> None:
     made = tmp_path / "m.json"
@@ -97,7 +95,7 @@ def test_a_hang_up_that_closes_everything_keeps_what_was_seen(
     ) as child:
         os.close(terminal)
         until(made.with_name("begun").exists, child)
-        # The terminal goes first: whoever writes to it from now on fails.
+        # The terminal closes first: later writes to it fail.
         os.close(main)
         child.send_signal(signal.SIGHUP)
         assert child.wait(30) == 128 + signal.SIGHUP

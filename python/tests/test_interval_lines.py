@@ -17,7 +17,7 @@ from narrows.host.live import HOST
 from narrows.measure.intervals import HEAD, Interval
 
 
-def test_a_line_has_the_columns_of_its_head() -> None:
+def test_a_line_has_the_columns_of_the_header() -> None:
     words = ["1.000", "3.000", "loaded", "down", "cubic", "2500000", "41.5", "7"]
     interval = Interval.of(words).later(10.0)
     assert (interval.from_s, interval.to_s, interval.goodput_mbit) == (11.0, 13.0, 10.0)

@@ -246,7 +246,7 @@ def test_a_patch_that_does_not_apply_is_an_error(archive: Path, tmp_path: Path) 
         build.build(str(archive), [Path("gone.patch")], quiet)
 
 
-def test_a_file_that_is_no_patch_is_refused_before_the_source_is_fetched(tmp_path: Path) -> None:
+def test_an_invalid_patch_is_an_error_before_the_source_is_fetched(tmp_path: Path) -> None:
     patch = tmp_path / "answer.patch"
     patch.write_text("The answer is 42.\n", encoding="utf-8")
     with pytest.raises(EngineError, match=r"--patch .*answer.patch: is not a patch"):
@@ -316,7 +316,7 @@ echo archive > "$3/usr/src/linux-source-7.3.tar.xz"
 """
 
 
-def test_a_release_of_another_suite_comes_through_a_private_configuration(
+def test_a_release_of_another_suite_uses_a_private_apt_configuration(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "bin"
@@ -575,7 +575,9 @@ def test_the_wheel_contains_no_part_of_linux() -> None:
     assert not [name for name in programs if b"Linux version %s" in contents[name]]
 
 
-def test_a_user_who_may_not_trace_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_permission_of_ptrace_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     yama = tmp_path / "ptrace_scope"
     for scope, user, may in (
         ("1", 1000, True),

@@ -1,5 +1,5 @@
-"""Answers from inside the kernel: `narrows serve --xdp`, asked over a veth pair by plain
-sockets.
+"""Replies from inside the kernel: `narrows serve --xdp`, with requests of plain sockets over a veth
+pair.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def served(between: Wire, *words: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_the_kernel_answers_until_the_process_ends_however_it_does(end: signal.Signals) -> None:
+def test_xdp_replies_until_the_process_ends_by_any_signal(end: signal.Signals) -> None:
     with wire() as between, served(between) as server:
         try:
             run(*between.near, sys.executable, "-c", ASK)
@@ -79,7 +79,7 @@ def test_the_kernel_answers_until_the_process_ends_however_it_does(end: signal.S
         assert "xdp" not in shown
 
 
-def test_counters_tell_and_other_ports_are_the_stacks() -> None:
+def test_xdp_replies_are_counted_and_other_ports_reach_the_stack() -> None:
     other = f"""
 import socket
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -135,7 +135,7 @@ print(next(line.split()[1] for line in text.splitlines() if line.startswith(name
 
 
 @pytest.mark.parametrize("other", [PORT - 1, PORT, PORT + 1])
-def test_two_hosts_do_not_answer_each_other(other: int) -> None:
+def test_two_hosts_do_not_reply_to_each_other_endlessly(other: int) -> None:
     with wire() as between, served(between, "--metrics", "127.0.0.1:9") as server:
         command = [
             *between.near,
@@ -195,7 +195,7 @@ def test_a_device_without_ethernet_frames_is_refused() -> None:
     assert "leave out --xdp" in done.stderr
 
 
-def test_what_is_missing_is_said() -> None:
+def test_a_missing_device_or_address_is_an_error() -> None:
     for words in (["--xdp", "none-such"], ["--xdp", "lo", "--bind", "192.0.2.77"]):
         refused = subprocess.run(
             [str(HOST), "serve", "--port", "0", *words],

@@ -1,4 +1,4 @@
-"""The engine `linux` with a built kernel; left out where none is built (`narrows kernel build`)."""
+"""The engine `linux` with a built kernel; skipped if none is built (`narrows kernel build`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from conftest import (
 from test_ipv6 import SCENARIO as SCENARIO_OVER_IPV6
 from test_ipv6 import compared
 from test_live_hosts import EXPECTED, HOSTS, LOST, PER_HOST, close, ends, retransmits
-from test_record import linked, told_of_links
+from test_record import check_capture_of_links, linked
 
 import narrows as nw
 from narrows.errors import EngineError
@@ -227,7 +227,7 @@ def test_marks_of_the_kernel_are_counted(tmp_path: Path) -> None:
     assert run["flows"][0]["retransmits"] == 0
 
 
-def test_dualpi2_needs_a_kernel_that_has_it(tmp_path: Path, kernel: store.Kernel, cli: Cli) -> None:
+def test_dualpi2_needs_linux_6_17(tmp_path: Path, kernel: store.Kernel, cli: Cli) -> None:
     file = written(tmp_path, line('"dualpi2"'))
     if tuple(map(int, kernel.release.split(".")[:2])) >= (6, 17):
         assert figures(file)["queues"][0]["drops"] > 0
@@ -259,7 +259,7 @@ def test_dualpi2_needs_a_kernel_that_has_it(tmp_path: Path, kernel: store.Kernel
         ('"fifo"', "offload = true", "path.offload = true is not supported: queue disciplines"),
     ],
 )
-def test_what_the_kernel_does_not_have_is_refused_by_name(
+def test_unsupported_keys_of_a_path_are_errors_with_their_line(
     tmp_path: Path, cli: Cli, queue: str, path: str, said: str
 ) -> None:
     file = written(tmp_path, line(queue, path=path))
@@ -325,7 +325,7 @@ def test_the_sender_has_a_queue_discipline_below_which_htb_limits_the_rate(
     assert retransmits[0] == pytest.approx(retransmits[1], rel=0.3)
 
 
-def test_an_interface_without_htb_is_refused_by_name(tmp_path: Path, cli: Cli) -> None:
+def test_a_slow_interface_without_htb_is_an_error(tmp_path: Path, cli: Cli) -> None:
     file = written(tmp_path, line('"fifo"') + '[host]\nnic = "10Mbit"\n')
     done = cli("run", str(file), "--engine", "linux")
     assert done.returncode == 2
@@ -338,7 +338,7 @@ def test_far_hosts_have_addresses(tmp_path: Path) -> None:
     assert run["flows"][-1]["goodput_mbit"] == pytest.approx(9.5, rel=NEAR_ENOUGH)
 
 
-def test_a_setting_of_a_newer_kernel_is_refused_by_name(
+def test_a_setting_of_a_newer_kernel_is_an_error(
     tmp_path: Path, kernel: store.Kernel, cli: Cli
 ) -> None:
     text = line('"fifo"', flow='receiver = "late"') + '[host.late]\ndelayed_ack_max = "20ms"\n'
@@ -351,7 +351,7 @@ def test_a_setting_of_a_newer_kernel_is_refused_by_name(
         assert f'{file}:15: host.late.delayed_ack_max = "20ms" needs Linux 6.15' in done.stderr
 
 
-def test_a_parameter_of_cubic_is_that_of_its_module(tmp_path: Path, cli: Cli) -> None:
+def test_a_parameter_of_cubic_is_set_in_the_kernel_module(tmp_path: Path, cli: Cli) -> None:
     text = line('"fifo"', path='buffer = "1bdp"', duration="12s")
     half = text.replace('"cubic"', '{ kind = "cubic", beta = 0.5 }')
     low = [
@@ -381,7 +381,7 @@ def test_datagrams_have_ecn(tmp_path: Path) -> None:
 
 
 def test_a_network_of_links_is_a_capture(tmp_path: Path) -> None:
-    told_of_links(*linked(tmp_path, "linux"))
+    check_capture_of_links(*linked(tmp_path, "linux"))
 
 
 def test_the_queues_of_narrows_remain(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_the_queues_of_narrows_remain(tmp_path: Path) -> None:
     assert sum(flow["goodput_mbit"] for flow in run["flows"]) == pytest.approx(18.5, abs=1.5)
 
 
-def test_wifi_is_refused_by_name(cli: Cli) -> None:
+def test_wifi_is_not_supported(cli: Cli) -> None:
     file = next((Path(__file__).parents[2] / "scenarios/wifi").glob("*.toml"))
     done = cli("run", str(file), "--engine", "linux")
     assert done.returncode == 2
@@ -412,7 +412,7 @@ def test_wifi_behind_a_path_has_the_queues_of_narrows(tmp_path: Path) -> None:
     assert [queue["name"] for queue in linux["queues"]] == [q["name"] for q in sim["queues"]]
 
 
-def test_what_kernels_do_not_have_is_refused_by_name(tmp_path: Path, cli: Cli) -> None:
+def test_congestion_controls_that_the_kernel_lacks_are_errors(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "xcp.toml"
     text = TINY.replace('"cubic"', '"xcp"').replace("[path]", '[path]\nqueue = "xcp"')
     file.write_text(text, encoding="utf-8")

@@ -34,7 +34,7 @@ def found(kernel: str, effects: dict[str, Any]) -> list[str]:
     return [one["subject"] for one in findings(kernel, effects)]
 
 
-def test_a_kernel_is_told_of_a_rule_that_it_lacks(effects: dict[str, Any]) -> None:
+def test_the_finding_names_a_rule_that_the_kernel_lacks(effects: dict[str, Any]) -> None:
     assert found("6.17.0-5-generic", effects) == ["receive_buffer_slow_start"]
     (one,) = findings("6.17.4", effects)
     assert "Linux 6.17.4 lacks a change of Linux 6.18" in one["what"]
@@ -43,7 +43,7 @@ def test_a_kernel_is_told_of_a_rule_that_it_lacks(effects: dict[str, Any]) -> No
     assert found("7.3.4", effects) == []
 
 
-def test_no_rule_is_missed_by_a_kernel_whose_behaviour_it_corrects_came_later(
+def test_a_rule_is_not_missing_if_the_corrected_behaviour_is_newer(
     effects: dict[str, Any],
 ) -> None:
     assert found("6.8.0-45-generic", effects) == []

@@ -1,4 +1,4 @@
-"""The lab in the browser: it computes what the native engine computes, and everybody can use it."""
+"""The lab in the browser: it computes the same results as the native engine and is accessible."""
 
 from __future__ import annotations
 
@@ -556,7 +556,7 @@ def test_the_drawing_goes_on_after_a_path_that_is_too_fast_for_it(opened: Lab) -
 
 
 @needs_lab
-def test_a_damaged_link_and_a_wrong_value_are_reported_where_the_reader_looks(
+def test_a_damaged_link_and_an_invalid_value_are_reported_on_the_page(
     browser: Browser, address: str
 ) -> None:
     one = Lab(browser, address)

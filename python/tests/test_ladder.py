@@ -1,4 +1,4 @@
-"""The ladder: its files, and that each rung does what it is there for."""
+"""The ladder: its files, and the effect of each rung."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = ROOT / "scenarios/ladder"
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, ladder.Row]:
-    """What every run comes to, by its name."""
+    """The results of every run, by its name."""
     return {
         name: ladder.row(
             nw.run(from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', name))).json
@@ -36,8 +36,10 @@ def test_the_files_are_the_rungs() -> None:
     assert {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*")} == rungs, TOLD
 
 
-def test_its_picture(rows: dict[str, ladder.Row], tmp_path: Path) -> None:
-    """Drawn as it is; the one of the page is looked at by whoever renews it."""
+def test_the_picture_has_the_values_of_the_rungs(
+    rows: dict[str, ladder.Row], tmp_path: Path
+) -> None:
+    """The picture of the page is not compared; `make renew` writes it."""
     stored = ROOT / "docs/pictures/ladder.png"
     home = list(rows.values())[: len(ladder.RUNGS)]
     figure = ladder.picture(home, stored if RENEW else tmp_path / "ladder.png")
@@ -47,7 +49,9 @@ def test_its_picture(rows: dict[str, ladder.Row], tmp_path: Path) -> None:
     assert stored.read_bytes().startswith(b"\x89PNG")
 
 
-def test_byte_queue_limits_let_low_delay_pass_and_nobody_else(rows: dict[str, ladder.Row]) -> None:
+def test_byte_queue_limits_reduce_the_delay_of_the_low_delay_class_only(
+    rows: dict[str, ladder.Row],
+) -> None:
     before, bql = rows["3.2 before"], rows["3.3 BQL"]
     assert bql.low_delay_p95 < before.low_delay_p95 / 5
     assert bql.ping_p95 > 0.9 * before.ping_p95
@@ -59,15 +63,15 @@ def test_random_drops_from_the_queue_of_a_flow_cost_goodput(rows: dict[str, ladd
     assert sfq.large_mbit < 0.9 * codel.large_mbit
 
 
-def test_fair_queues_end_the_waiting_behind_others(rows: dict[str, ladder.Row]) -> None:
+def test_fq_codel_reduces_the_delay_of_pings_and_pages(rows: dict[str, ladder.Row]) -> None:
     bql, codel = rows["3.3 BQL"], rows["3.5 fq_codel"]
     assert codel.ping_p95 < bql.ping_p95 / 5
     assert codel.page < bql.page / 5
     assert codel.dropped > 0
 
 
-def test_small_queues_drop_nothing_in_the_own_host(rows: dict[str, ladder.Row]) -> None:
-    """The commit that brought them tells of less than 8 ms at 100 Mbit/s, instead of 132."""
+def test_tcp_small_queues_cause_no_drops_in_the_sending_host(rows: dict[str, ladder.Row]) -> None:
+    """The commit that added them reports less than 8 ms at 100 Mbit/s, instead of 132."""
     codel, small = rows["3.5 fq_codel"], rows["3.6 small queues"]
     assert (small.dropped, small.again) == (0, 0)
     assert small.large_rtt < codel.large_rtt
@@ -82,7 +86,9 @@ def test_smaller_bursts_and_a_finer_clock_are_shorter_waits(rows: dict[str, ladd
     assert waits[3] < waits[1] * 0.7
 
 
-def test_only_bbr_helps_farther_on_and_needs_fq_no_more(rows: dict[str, ladder.Row]) -> None:
+def test_beyond_the_host_only_bbr_reduces_the_delay_with_or_without_fq(
+    rows: dict[str, ladder.Row],
+) -> None:
     before, fine, bbr, by_itself = (
         rows[f"{ladder.BEYOND}{name}"]
         for name in ("3.2 before", "3.15 microseconds", "4.9 BBR", "4.13 pacing by TCP")

@@ -1,9 +1,7 @@
-"""How long an answer takes: every protocol over loopback, servers that misbehave, others' tools,
-whose delay it is.
+"""Response times: every protocol over loopback, misbehaving servers, other tools, and attribution.
 
-irtt (Debian's `irtt`) and tshark are judges; where one is not installed its test says so. No time
-is asserted but in
-order of magnitude: the machine may be busy.
+irtt (Debian's `irtt`) and tshark are references; a test is skipped if its tool is not installed.
+Times are checked in order of magnitude only, because the machine may be busy.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ FIVE = ["client_application", "client_kernel", "wire", "server_kernel", "server_
 
 @contextlib.contextmanager
 def answering(*options: str) -> Iterator[dict[str, int]]:
-    """A server on loopback, and its ports by what answers there."""
+    """A server on loopback, and its ports by protocol."""
     command = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -55,18 +53,18 @@ def answering(*options: str) -> Iterator[dict[str, int]]:
             child.wait(10)
 
 
-def asked(port: int, *words: str | int) -> dict[str, Any]:
+def measure_latency(port: int, *words: str | int) -> dict[str, Any]:
     command = [HOST, "latency", "127.0.0.1", "--port", str(port), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
 
-def known(told: dict[str, Any]) -> set[str]:
+def known_components(told: dict[str, Any]) -> set[str]:
     return {name for name, part in told["parts_us"].items() if part}
 
 
-def test_each_protocol_tells_what_it_can() -> None:
+def test_each_protocol_reports_the_delay_components_it_can_measure() -> None:
     every = ("--echo", str(low_port()), "--stamp", "0", "--irtt", "0", "--board", "0")
     parts = {
         "serving": ("narrows", FIVE),
@@ -79,34 +77,35 @@ def test_each_protocol_tells_what_it_can() -> None:
         assert set(ports) == set(parts)
         for answers, (speaks, told_apart) in parts.items():
             for pace in ("even", "pingpong"):
-                told = asked(ports[answers], "--speaks", speaks, "--count", 300, "--pace", pace)
+                told = measure_latency(
+                    ports[answers], "--speaks", speaks, "--count", 300, "--pace", pace
+                )
                 counted = [
                     told[key]
                     for key in ("sent", "answered", "lost", "duplicates", "mismatches", "foreign")
                 ]
                 assert counted == [300, 300, 0, 0, 0, 0], (speaks, told)
                 assert told["contradicted"] == 0
-                assert known(told) == set(told_apart), speaks
-                # What the parts take on average is what an answer takes from when its question was
-                # due.
+                assert known_components(told) == set(told_apart), speaks
+                # The means of the components add up to the mean response time.
                 whole = sum(told["parts_us"][part]["mean"] for part in told_apart)
                 assert whole == pytest.approx(told["response_us"]["mean"], rel=0.02, abs=2), speaks
                 assert told["rtt_us"]["p50"] is not None
-                # What was asked for is not enough for some of them.
+                # Some protocols need more than the requested size.
                 assert told["size_bytes"] == {"narrows": 88, "board": 88, "stamp": 72}.get(
                     speaks, 64
                 )
                 assert told["rtt_us"]["p99"] is None
-        told = asked(ports["serving"], "--count", 200, "--size", "1200B", "--dscp", "EF")
+        told = measure_latency(ports["serving"], "--count", 200, "--size", "1200B", "--dscp", "EF")
         assert told["peer"]["told"]["thread"] is True
         assert told["class"] == {"there": 46 << 2, "back": 46 << 2}
         assert told["size_bytes"] == 1200
 
 
-def test_without_stamps_nobody_is_blamed_and_a_closed_port_is_told() -> None:
+def test_without_timestamps_the_kernel_has_no_part_and_a_closed_port_is_an_error() -> None:
     with answering("--echo", str(low_port())) as ports:
-        told = asked(ports["echo"], "--speaks", "echo", "--count", 200, "--no-stamps")
-        assert known(told) == {"client_application", "beyond"}
+        told = measure_latency(ports["echo"], "--speaks", "echo", "--count", 200, "--no-stamps")
+        assert known_components(told) == {"client_application", "beyond"}
     command = [
         HOST,
         "latency",
@@ -124,7 +123,7 @@ def test_without_stamps_nobody_is_blamed_and_a_closed_port_is_told() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_visit_that_the_far_end_would_end_is_not_begun() -> None:
+def test_a_duration_above_the_limit_of_the_server_is_an_error() -> None:
     with answering("--duration", "5s") as ports:
         command = [
             HOST,
@@ -145,7 +144,7 @@ Misbehaves = Callable[[int, bytes], list[bytes]]
 
 @contextlib.contextmanager
 def echo(answers: Misbehaves) -> Iterator[int]:
-    """An echo that answers the n-th question with whatever it likes."""
+    """An echo server whose reply to the n-th request is a function."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(0.1)
@@ -171,7 +170,7 @@ def echo(answers: Misbehaves) -> Iterator[int]:
             thread.join()
 
 
-def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
+def test_duplicate_late_wrong_and_lost_replies_are_counted() -> None:
     held: list[bytes] = []
 
     def odd(n: int, question: bytes) -> list[bytes]:
@@ -191,7 +190,7 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
         return [question]
 
     with echo(odd) as port:
-        told = asked(port, "--speaks", "echo", "--count", 200, "--timeout", "300ms")
+        told = measure_latency(port, "--speaks", "echo", "--count", 200, "--timeout", "300ms")
     seen = {
         key: told[key]
         for key in ("sent", "answered", "lost", "duplicates", "reordered", "mismatches")
@@ -210,7 +209,7 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
     assert "Of 200 requests, 4 were unanswered and 4 were answered with wrong content." in first
 
 
-def test_an_answer_is_never_longer_than_its_question() -> None:
+def test_a_reply_is_never_longer_than_its_request() -> None:
     with answering(
         "--echo", str(low_port()), "--stamp", "0", "--irtt", "0", "--board", "0"
     ) as ports:
@@ -238,7 +237,7 @@ def test_an_answer_is_never_longer_than_its_question() -> None:
                         # irtt's answer to an open has the token besides.
                         more = 8 if answers == "irtt" and question == opens else 0
                         assert len(answer) <= len(question) + more, (answers, question)
-                        # Who has no session is not answered at the server's own port.
+                        # A client without a session gets no reply from the server's own port.
                         assert answers != "serving"
 
 
@@ -288,7 +287,7 @@ def test_a_stamp_reflector_made_from_the_rfc_is_understood() -> None:
         thread = threading.Thread(target=stamp_reflector, args=(server, stop))
         thread.start()
         try:
-            told = asked(
+            told = measure_latency(
                 server.getsockname()[1], "--speaks", "stamp", "--count", 300, "--size", "200B"
             )
         finally:
@@ -296,7 +295,7 @@ def test_a_stamp_reflector_made_from_the_rfc_is_understood() -> None:
             thread.join()
     assert (told["answered"], told["mismatches"], told["contradicted"]) == (300, 0, 0)
     assert told["class"]["there"] >> 2 == 46
-    assert known(told) == {"client_application", "client_kernel", "wire", "server"}
+    assert known_components(told) == {"client_application", "client_kernel", "wire", "server"}
     assert told["far_count"] == 320
 
 
@@ -334,7 +333,7 @@ def test_tshark_reads_our_stamp(tmp_path: Path) -> None:
             return [answer]
 
         with echo(through) as port:
-            told = asked(
+            told = measure_latency(
                 port, "--speaks", "stamp", "--count", 20, "--size", "120B", "--dscp", "AF41"
             )
     assert told["answered"] == 20
@@ -378,7 +377,7 @@ def irtt() -> str:
     return found
 
 
-def test_an_irtt_client_is_answered() -> None:
+def test_an_irtt_client_gets_replies() -> None:
     words = ["-d", "300ms", "-i", "10ms", "-l", "100", "--fill=rand", "-o", "-", "-Q"]
     with answering("--irtt", "0") as ports:
         command = [irtt(), "client", *words, f"127.0.0.1:{ports['irtt']}"]
@@ -402,13 +401,13 @@ def test_an_irtt_client_is_answered() -> None:
         assert abs(server["send"]["wall"] - trip["timestamps"]["client"]["send"]["wall"]) < 10**9
 
 
-def test_an_irtt_server_is_asked() -> None:
+def test_an_irtt_server_is_measured() -> None:
     port = free_port()
     with subprocess.Popen(
         [irtt(), "server", "-b", f"127.0.0.1:{port}", "-i", "0"], stdout=subprocess.DEVNULL
     ) as far:
         try:
-            told = asked(
+            told = measure_latency(
                 port, "--speaks", "irtt", "--count", 200, "--interval", "2ms", "--size", "300B"
             )
         finally:
@@ -418,7 +417,7 @@ def test_an_irtt_server_is_asked() -> None:
     assert told["far_count"] == 220
 
 
-def test_the_command_says_shows_and_writes(cli: Cli, tmp_path: Path) -> None:
+def test_the_command_prints_and_writes_the_result(cli: Cli, tmp_path: Path) -> None:
     with answering() as ports:
         done = cli(
             "latency", "127.0.0.1", "--port", ports["serving"], "--count", 1500, "--interval",
@@ -458,7 +457,7 @@ def varints(data: bytes) -> Iterator[int]:
             value = shift = 0
 
 
-def test_mistakes_are_told_with_their_fix(cli: Cli) -> None:
+def test_invalid_arguments_are_errors_with_a_remedy(cli: Cli) -> None:
     for words, fix in (
         (["--interval", "10"], "write --interval"),
         (["--size", "100kB"], "65507B or less"),
@@ -473,11 +472,11 @@ def test_mistakes_are_told_with_their_fix(cli: Cli) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode() -> None:
+def test_a_stall_of_the_client_is_one_episode_and_in_the_headline() -> None:
     # The client stands still for 100 ms: its questions leave late, and what is late is in the
     # headline.
     with answering() as ports:
-        told = asked(
+        told = measure_latency(
             ports["serving"], "--duration", "1s", "--slow", "20ms", "--stall", "100ms@700ms"
         )
     assert told["sent"] + told["skipped"] + told["unsent"] == 1000
@@ -497,9 +496,9 @@ def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode
     assert not any(name.startswith("p99.99") for name in render.figures(told).numbers)
 
 
-def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
+def test_the_default_duration_suffices_for_the_percentiles_of_the_headline() -> None:
     with answering("--echo", str(low_port())) as ports:
-        told = asked(ports["echo"], "--speaks", "echo")
+        told = measure_latency(ports["echo"], "--speaks", "echo")
     assert told["sent"] + told["skipped"] + told["unsent"] == 11_000
     if told["answered"] < 10_000:
         pytest.skip("this machine stood still for a second")
@@ -507,7 +506,7 @@ def test_the_default_duration_carries_the_percentiles_of_the_headline() -> None:
     assert " needs " not in render.sentences(told)[0]
 
 
-def test_a_restarted_far_end_is_asked_again() -> None:
+def test_a_measurement_continues_after_a_restart_of_the_server() -> None:
     port = free_port()
     command = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", str(port), "--tied"]
 
@@ -555,14 +554,14 @@ def test_a_restarted_far_end_is_asked_again() -> None:
     assert any("narrows opened a new one once" in said for said in render.sentences(told))
 
 
-def test_a_far_end_that_ends_in_the_middle_is_told() -> None:
+def test_a_server_that_stops_replying_is_reported() -> None:
     with echo(lambda n, question: [question] if n < 520 else []) as port:
-        told = asked(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
+        told = measure_latency(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
     assert (told["answered"], told["lost"]) == (500, 2000)
     assert any(said.startswith("The host stopped replying 0.") for said in render.sentences(told))
 
 
-def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_results(tmp_path: Path) -> None:
     with answering() as ports:
         for words in ([], ["--policy", "default,lock", "--rounds", "60"]):
             files = [tmp_path / f"{len(words)}.{end}" for end in ("json", "hlog", "html", "svg")]
@@ -597,7 +596,7 @@ def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:
             assert 100 < one["answered"] == one["sent"] == one["rtt_us"]["n"] < 10_000
 
 
-def test_a_stall_is_blamed_on_who_made_it() -> None:
+def test_a_stall_is_attributed_to_its_cause() -> None:
     blaming = pytest.importorskip("validation.latency_attribution")
     if missing := blaming.lacking():
         pytest.skip(missing)
@@ -614,7 +613,7 @@ def test_a_stall_is_blamed_on_who_made_it() -> None:
     assert not wrong
 
 
-def test_what_is_told_is_what_the_kernel_saw() -> None:
+def test_percentiles_agree_with_those_of_packets_in_the_kernel() -> None:
     tools = pytest.importorskip("validation.latency_tools")
     referee = pytest.importorskip("validation.latency_referee")
     if missing := referee.lacking():

@@ -1,6 +1,4 @@
-"""What strangers send to those who answer timed questions, and what a server may answer: wrong,
-cut, much too much.
-"""
+"""Invalid requests and replies of timed protocols: wrong, truncated, and too many."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import struct
 import subprocess
 from pathlib import Path
 
-from test_latency import asked, echo, known
+from test_latency import echo, known_components, measure_latency
 from test_serve import free_port, low_port
 
 from narrows.host.live import HOST
@@ -41,8 +39,8 @@ def hostile(rng: random.Random) -> list[bytes]:
         # Sessions by the thousand.
         session + tlv(7, 16, bytes(16)),
         TIMED[:8] + rng.randbytes(80),
-        # irtt: with HMAC that nobody agreed on, with a token that nobody was given, opens and
-        # closes of nothing.
+        # irtt: an HMAC without a key, a token that the server did not issue, opens, and closes
+        # without a session.
         IRTT + b"\x08" + rng.randbytes(60),
         IRTT + b"\x00" + rng.randbytes(60),
         IRTT + b"\x01" + rng.randbytes(20),
@@ -56,7 +54,7 @@ def resident_kb(process: int) -> int:
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
 
 
-def test_floods_of_rubbish_cost_no_memory_and_nobody_else_an_answer() -> None:
+def test_invalid_datagrams_use_no_memory_and_other_clients_get_replies() -> None:
     rng = random.Random(4)
     kinds = ("echo", "stamp", "irtt", "board")
     ports = {kind: low_port() if kind == "echo" else free_port() for kind in kinds}
@@ -76,7 +74,7 @@ def test_floods_of_rubbish_cost_no_memory_and_nobody_else_an_answer() -> None:
                                 for port in ports.values():
                                     stranger.sendto(datagram, ("127.0.0.1", port))
                 for kind, port in ports.items():
-                    told = asked(port, "--speaks", kind, "--count", 30)
+                    told = measure_latency(port, "--speaks", kind, "--count", 30)
                     assert (told["answered"], told["mismatches"]) == (30, 0), kind
                 sizes.append(resident_kb(server.pid))
             assert server.poll() is None
@@ -86,13 +84,11 @@ def test_floods_of_rubbish_cost_no_memory_and_nobody_else_an_answer() -> None:
     assert sizes[-1] < sizes[0] + 1024, sizes
 
 
-def test_answers_for_others_and_cut_ones_are_no_answers() -> None:
+def test_forged_and_truncated_replies_are_not_counted_as_replies() -> None:
     rng = random.Random(5)
 
     def liar(n: int, question: bytes) -> list[bytes]:
-        """The right answer to every question, and around it what a stranger or a broken one might
-        send.
-        """
+        """The correct reply to every request, among forged, outdated and truncated ones."""
         answer = bytearray(question)
         answer[5:6] = b"s"
         others = bytes(answer[:8]) + rng.randbytes(16) + bytes(answer[24:])
@@ -112,15 +108,15 @@ def test_answers_for_others_and_cut_ones_are_no_answers() -> None:
         ]
 
     with echo(liar) as port:
-        told = asked(port, "--speaks", "board", "--count", 200, "--interval", "2ms")
+        told = measure_latency(port, "--speaks", "board", "--count", 200, "--interval", "2ms")
     assert (told["sent"], told["answered"], told["lost"], told["duplicates"]) == (200, 200, 0, 0)
     # The forged time is a wrong answer, and so may be what is cut; the rest is not for this client.
     assert told["mismatches"] + told["foreign"] == 7 * 220
     assert told["mismatches"] >= 220
-    assert {"client_application", "client_kernel"} <= known(told)
+    assert {"client_application", "client_kernel"} <= known_components(told)
 
 
-def test_stamp_answers_that_are_cut_or_lie_about_their_tlvs_do_no_harm() -> None:
+def test_stamp_replies_with_invalid_tlvs_or_length_do_no_harm() -> None:
     rng = random.Random(6)
 
     def reflector(_n: int, question: bytes) -> list[bytes]:
@@ -133,7 +129,7 @@ def test_stamp_answers_that_are_cut_or_lie_about_their_tlvs_do_no_harm() -> None
         return [base[:43], base + lies[:5], base + lies]
 
     with echo(reflector) as port:
-        told = asked(
+        told = measure_latency(
             port, "--speaks", "stamp", "--count", 200, "--interval", "2ms", "--size", "200B"
         )
     assert told["sent"] == 200

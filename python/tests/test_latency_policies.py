@@ -1,8 +1,8 @@
-"""Policies in turns: words, picture and page, what is not permitted, and what a real-time class
-brings.
+"""Scheduling policies in alternating rounds: sentences, picture and page, missing permissions, and
+the effect of a real-time class.
 
-What is asserted of times is asserted of slow answers under a load that makes hundreds of them;
-where the machine's own host takes its time away, that is said and nothing is asserted.
+Times are checked for slow responses under a load that causes hundreds of them. If the hypervisor
+takes processor time away, the test is skipped with this reason.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def hogs() -> list[int]:
     return found
 
 
-def test_policies_take_turns_and_are_told_apart(cli: Cli, tmp_path: Path) -> None:
+def test_policies_alternate_and_have_separate_results(cli: Cli, tmp_path: Path) -> None:
     with answering() as ports:
         out, plot, page = (tmp_path / name for name in ("lab.json", "lab.svg", "lab.html"))
         done = cli(
@@ -89,7 +89,7 @@ def test_policies_take_turns_and_are_told_apart(cli: Cli, tmp_path: Path) -> Non
     assert told["surroundings"]["device"]["name"] == "lo"
 
 
-def test_no_load_is_left_behind() -> None:
+def test_no_load_process_remains() -> None:
     with answering() as ports:
         before = set(hogs())
         lab(ports["serving"], "--load", "cpu")
@@ -108,7 +108,7 @@ def test_no_load_is_left_behind() -> None:
         assert set(hogs()) <= before
 
 
-def test_what_is_not_permitted_is_said_and_the_rest_is_measured() -> None:
+def test_a_policy_without_permission_is_reported_and_others_are_measured() -> None:
     with answering() as ports:
         told = lab(ports["serving"], "--policy", "default,pin=1000")
         assert "pin=1000" in told["setups"][1]["refused"]
@@ -159,7 +159,7 @@ def served(between: Wire, *words: str) -> subprocess.Popen[str]:
     return server
 
 
-def test_under_load_a_real_time_class_has_a_tenth_of_the_slow_answers() -> None:
+def test_a_real_time_class_reduces_slow_responses_under_load() -> None:
     with wire() as between, served(between, "--policy", "rr") as server:
         try:
             before = stolen()
@@ -187,7 +187,7 @@ def test_under_load_a_real_time_class_has_a_tenth_of_the_slow_answers() -> None:
     assert "fewer slow responses" in sentence or "no slow responses" in sentence
 
 
-def test_findings_are_said_with_their_cure() -> None:
+def test_findings_are_printed_with_their_remedy() -> None:
     told = {
         "findings": [
             {"what": "a", "says": "It is slow.", "cure": "a faster one"},

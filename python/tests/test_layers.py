@@ -1,4 +1,4 @@
-"""The check of layers (`tools/layers.py`), on trees made for it."""
+"""The check of layers (`tools/layers.py`), on small example trees."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_use_of_a_higher_layer_has_file_and_line(
     assert found == ["low/part.rs:2: low uses high of a higher layer (layers.toml, one)"]
 
 
-def test_what_is_allowed_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_allowed_uses_have_no_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     low = """
     //! crate::high in a comment, "crate::high" in a text below.
     const TEXT: &str = "crate::high \\" crate::high";

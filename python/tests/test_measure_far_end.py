@@ -1,6 +1,4 @@
-"""`narrows measure` of a server that does not keep to the protocol: this end's memory and time
-stay bounded.
-"""
+"""`narrows measure` with a server that violates the protocol: memory and time stay bounded."""
 
 from __future__ import annotations
 
@@ -155,7 +153,7 @@ def test_rows_without_end_end_the_measurement_and_not_the_memory() -> None:
 
 
 Session = Callable[[socket.socket, threading.Event], None]
-"""What is done with a connection, until the event."""
+"""The function that serves a connection until the event."""
 
 
 @contextmanager
@@ -238,7 +236,7 @@ def test_a_greeting_without_end_can_be_interrupted(command: str) -> None:
 @pytest.mark.parametrize(
     "head", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n"]
 )
-def test_a_page_that_never_comes_can_be_interrupted(head: bytes | None) -> None:
+def test_a_page_that_never_arrives_can_be_interrupted(head: bytes | None) -> None:
     begun = threading.Event()
 
     def serve(link: socket.socket, stopped: threading.Event) -> None:
@@ -272,7 +270,7 @@ def test_a_page_that_never_comes_can_be_interrupted(head: bytes | None) -> None:
     assert (told["page"]["idle_s"]["n"], told["page"]["idle_s"]["failed"]) == (0, 0)
 
 
-def test_results_of_iperf3_that_never_come_can_be_interrupted() -> None:
+def test_results_of_iperf3_that_never_arrive_can_be_interrupted() -> None:
     begun, joined = threading.Event(), threading.Event()
     cookies: list[bytes] = []
 

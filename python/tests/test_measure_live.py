@@ -1,6 +1,4 @@
-"""`narrows serve` and `narrows measure` over real packets: the near end gets a name,
-and its path model is the path.
-"""
+"""`narrows serve` and `narrows measure` over real packets, and the path model of a path."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def far() -> Iterator[str]:
         assert child.wait(10) in {0, 130}
 
 
-def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path) -> None:
+def test_a_measurement_on_this_machine_has_the_rate_of_the_pacing(far: str, tmp_path: Path) -> None:
     made = tmp_path / "m.json"
     words = [
         "--port",
@@ -94,7 +92,9 @@ def test_pings_are_handshakes_where_udp_is_blocked(tmp_path: Path) -> None:
         ("voip", "The estimated voice quality is MOS "),
     ],
 )
-def test_a_test_says_what_it_is_for(far: str, test: str, words: str) -> None:
+def test_each_test_prints_its_main_metric_idle_and_under_load(
+    far: str, test: str, words: str
+) -> None:
     asked = [
         "--port",
         far,
@@ -175,7 +175,7 @@ def stopped(far: str, folder: Path, *words: str) -> tuple[int, str]:
         return child.returncode, out
 
 
-def test_ctrl_c_ends_a_measurement_and_what_was_seen_is_told(far: str, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_measurement_and_keeps_the_idle_results(far: str, tmp_path: Path) -> None:
     made = tmp_path / "m.json"
     code, out = stopped(far, tmp_path, "--test", "ping", "--out", str(made))
     assert code == 130

@@ -1,4 +1,4 @@
-"""`narrows measure --transport quic`: QUIC over a real path, its refusals, and hostile far ends."""
+"""`narrows measure --transport quic`: QUIC over a real path, its errors, and hostile servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from test_live import HOST, ready
 from test_measure_far_end import FarEnd
 from test_measure_udp import QUICK
 from test_serve import far_end, memory_kb
-from test_serve_limits import TOKEN, frame, session, told
+from test_serve_limits import TOKEN, frame, received_frame, session
 from test_shell import shell
 
 from narrows import files
@@ -55,7 +55,7 @@ def test_quic_fills_a_real_path(test: str, tmp_path: Path) -> None:
     assert "delivery_mbit" not in flow.columns or not any(flow.columns["delivery_mbit"])
 
 
-def test_each_control_of_the_stack_takes_its_turn(tmp_path: Path) -> None:
+def test_each_congestion_control_of_the_stack_is_measured(tmp_path: Path) -> None:
     made = tmp_path / "m.json"
     with far_end("--token", TOKEN) as (port, _):
         done = measure(
@@ -68,7 +68,7 @@ def test_each_control_of_the_stack_takes_its_turn(tmp_path: Path) -> None:
     assert all(flow.protocol == "quic" and flow.goodput_mbit for flow in flows)
 
 
-def test_without_the_token_there_is_no_flow() -> None:
+def test_a_missing_or_wrong_token_is_an_error() -> None:
     with far_end("--token", TOKEN) as (port, _):
         for words, why in ([], "requires a token"), (["--token", "wrong-horse"], "wrong token"):
             done = measure(port, "--test", "tcp_up", *words)
@@ -83,7 +83,7 @@ def test_without_the_token_there_is_no_flow() -> None:
         (["--pacing", "5Mbit"], "--pacing: not supported with --transport quic"),
     ],
 )
-def test_what_the_stack_does_not_have_is_refused(words: list[str], why: str) -> None:
+def test_unsupported_options_are_errors(words: list[str], why: str) -> None:
     with far_end() as (port, _):
         for test in ("tcp_down", "tcp_up"):
             done = measure(port, "--test", test, *words)
@@ -171,7 +171,7 @@ def opened(port: int) -> tuple[socket.socket, socket.socket]:
     assert "quic" in welcome["transports"]  # type: ignore[operator]
     cookie = bytes.fromhex(str(welcome["cookie"]))
     control.sendall(frame({"do": "open", "stream": 1, "direction": "up", "transport": "quic"}))
-    assert told(control)["is"] == "open"
+    assert received_frame(control)["is"] == "open"
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.connect(("127.0.0.1", port))
     datagrams.settimeout(10)
@@ -179,7 +179,7 @@ def opened(port: int) -> tuple[socket.socket, socket.socket]:
     for _ in range(2):
         datagrams.send((b"NARP\x01o\0\x01" + cookie + key).ljust(OPENING, b"\0"))
         key = datagrams.recv(2000)[24:32]
-    joined = told(control)
+    joined = received_frame(control)
     assert joined["is"] == "joined"
     assert len(bytes.fromhex(str(joined["key"]))) == 44
     return control, datagrams

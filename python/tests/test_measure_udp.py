@@ -1,4 +1,4 @@
-"""`narrows measure --transport udp`: any congestion control over a real path, and its refusals."""
+"""`narrows measure --transport udp`: any congestion control over a real path, and its errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_control_that_no_kernel_has_fills_a_real_path(test: str, tmp_path: Pat
     assert row["rtt_ms"]["min"] >= 20
 
 
-def test_each_control_takes_its_turn(far: int, tmp_path: Path) -> None:
+def test_each_congestion_control_is_measured(far: int, tmp_path: Path) -> None:
     made = tmp_path / "m.json"
     done = measure(
         far, "--test", "tcp_down", "--cc", "reno,bbr3", "--max-data", "20MB", "--out", str(made)
@@ -77,7 +77,7 @@ def test_each_control_takes_its_turn(far: int, tmp_path: Path) -> None:
         (["--pacer", "txtime", "--transport", "tcp"], "only flows of --transport udp have it"),
     ],
 )
-def test_what_cannot_be_sent_is_refused(far: int, words: list[str], why: str) -> None:
+def test_unsupported_options_are_errors(far: int, words: list[str], why: str) -> None:
     for test in ("tcp_down", "tcp_up"):
         done = measure(far, "--test", test, *words)
         assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""`narrows measure URL`: a web server that knows nothing of it, with TLS and without."""
+"""`narrows measure URL`: web servers without support for narrows, with and without TLS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 HERE = Path(__file__).parent / "data/web"
 BLOCK = bytes(64_000)
 AHEAD = 4
-"""So many objects of a megabyte at least are asked for before the one before them is there."""
+"""The least number of objects of a megabyte that are requested in advance."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -84,7 +84,7 @@ class Handler(BaseHTTPRequestHandler):
         """
         until = time.monotonic() + 20
         while time.monotonic() < until:
-            # What is buffered here already, and what the kernel has.
+            # Data in the buffer of this process, and in the kernel.
             behind = self.rfile.peek().count(b"GET ") if self.rfile.peek() else 0
             with contextlib.suppress(BlockingIOError):
                 behind += self.connection.recv(
@@ -106,10 +106,10 @@ class Server(ThreadingHTTPServer):
     waiting = 0
 
     def __init__(self, *arguments: Any) -> None:  # noqa: ANN401 - as of the class above
-        """Nothing was asked for yet."""
+        """No object was requested yet."""
         super().__init__(*arguments)
         self.connections: dict[tuple[str, int], list[str]] = {}
-        """What each connection asked for, in order."""
+        """The requests of each connection, in order."""
 
     def handle_error(self, *_: object) -> None:
         """Says nothing."""
@@ -166,10 +166,10 @@ def test_a_web_server_is_measured(tls: bool, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         measured = files.read(made)
         assert len(measured.flows) == 2
-        # Each flow moved more than one request's worth of what is asked for ahead.
+        # Each flow moved more data than one request.
         assert all(flow.told["received_bytes"] > 1_000_000 for flow in measured.flows)
         assert "closed the connection" not in done.stdout
-        # Small ones are asked for before the last has ended, over the same connection.
+        # Small objects are requested before the previous one has ended, over the same connection.
         done = measure(f"{url}/1000000", "tcp_down", "--duration", "1s", "--out", str(made))
         assert done.returncode == 0, done.stderr
         assert files.read(made).flows[0].told["received_bytes"] > 2_000_000
@@ -189,7 +189,7 @@ def test_a_web_server_is_measured(tls: bool, tmp_path: Path) -> None:
         assert "The server closed the connection after the object " in done.stdout
 
 
-def test_objects_are_asked_for_before_the_last_one_has_come(tmp_path: Path) -> None:
+def test_objects_are_requested_before_the_previous_one_has_arrived(tmp_path: Path) -> None:
     made = tmp_path / "m.json"
     with serving(tls=False) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}/1000000?ahead"
@@ -198,7 +198,7 @@ def test_objects_are_asked_for_before_the_last_one_has_come(tmp_path: Path) -> N
         )
         assert done.returncode == 0, done.stderr
     assert server.waiting >= AHEAD
-    # All of them over one connection, and the objects that came are those that were asked for.
+    # One connection has all requests, and the received objects are the requested ones.
     (flow,) = files.read(made).flows
     (asked,) = server.connections.values()
     assert flow.told["received_bytes"] <= len(asked) * 1_000_200
@@ -206,7 +206,7 @@ def test_objects_are_asked_for_before_the_last_one_has_come(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("what", ["30000", "chunked"])
-def test_an_object_is_a_page_whether_its_length_is_told_or_not(
+def test_an_object_with_or_without_content_length_is_a_page(
     tls: bool, what: str, tmp_path: Path
 ) -> None:
     made = tmp_path / "m.json"
@@ -218,13 +218,12 @@ def test_an_object_is_a_page_whether_its_length_is_told_or_not(
     assert page["idle_s"]["n"] > 0
     assert page["idle_s"]["failed"] == page["loaded_s"]["failed"] == 0
     assert 0 < page["idle_s"]["waiting_share"] <= 1
-    # Each page that counts was asked for, over a connection of its own that was kept for its
-    # objects.
+    # Each counted page was requested over its own connection, which also carries its objects.
     pages = page["idle_s"]["n"] + page["loaded_s"]["n"]
     assert pages * page["objects"] <= sum(len(asked) for asked in server.connections.values())
 
 
-def test_what_is_no_object_and_whom_nobody_trusts_is_named(tmp_path: Path) -> None:
+def test_redirects_and_untrusted_certificates_are_errors(tmp_path: Path) -> None:
     with served(tls=True) as url:
         done = measure(f"{url}/moved", "tcp_down")
         assert (done.returncode, "it has moved to https://elsewhere/" in done.stderr) == (2, True)
@@ -303,7 +302,9 @@ def test_an_object_that_is_cut_short_is_reported() -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_server_that_has_had_enough_takes_nothing_away(tls: bool, tmp_path: Path) -> None:
+def test_received_data_count_if_the_server_refuses_further_requests(
+    tls: bool, tmp_path: Path
+) -> None:
     made = tmp_path / "m.json"
     with served(tls=tls) as url:
         done = measure(f"{url}/3000000?once", "tcp_down", "--duration", "2s", "--out", str(made))

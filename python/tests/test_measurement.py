@@ -1,4 +1,4 @@
-"""The measurement: read with care, and what it answers."""
+"""The measurement: how it is read, and its summary."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bare(**more: object) -> dict[str, Any]:
     return {"measurement": 1, "phases": [], "flows": [], "pings": [], **more}
 
 
-def test_what_the_near_end_sees_is_what_the_path_does(measured: Measurement) -> None:
+def test_the_results_are_those_of_the_path(measured: Measurement) -> None:
     said = summary.answer(measured)
     # Payload is 1448 of a frame's 1514 bytes.
     assert said.rates_mbit["down"] == pytest.approx(20 * 1448 / 1514, rel=0.05)
@@ -48,7 +48,7 @@ def test_what_the_near_end_sees_is_what_the_path_does(measured: Measurement) -> 
     assert said.loaded["up"].max == pytest.approx(30 + 100e3 * 8 / 5e6 * 1e3, abs=5)
 
 
-def test_the_increase_is_the_mean_of_both_ways_and_has_its_grade(measured: Measurement) -> None:
+def test_the_latency_increase_is_the_mean_of_both_directions(measured: Measurement) -> None:
     said = summary.answer(measured)
     more = [
         spread.mean - said.idle.mean
@@ -72,7 +72,7 @@ def test_grades_are_those_of_dslreports(increase: float, grade: str) -> None:
     )
 
 
-def test_what_was_not_measured_is_none_and_not_zero() -> None:
+def test_missing_results_are_none_and_not_zero() -> None:
     said = summary.answer(Measurement.of(bare()))
     assert said.rates_mbit == {}
     assert (said.increase_ms, said.grade, said.trips_per_minute, said.lost) == (
@@ -83,13 +83,13 @@ def test_what_was_not_measured_is_none_and_not_zero() -> None:
     )
 
 
-def test_latency_that_was_only_told_is_taken_as_told() -> None:
+def test_a_stored_latency_summary_is_used_without_samples() -> None:
     told = {"idle": {"n": 50, "mean": 10.0, "p50": 9.0}, "loaded": {"n": 90, "mean": 50.0}}
     said = summary.answer(Measurement.of(bare(latency_ms=told)))
     assert (said.idle.p50, said.idle.max, said.increase_ms, said.grade) == (9.0, None, 40.0, "B")
 
 
-def test_its_text_is_itself(measured: Measurement) -> None:
+def test_a_measurement_written_as_json_is_read_unchanged(measured: Measurement) -> None:
     again = Measurement.parse(measured.text())
     assert again.json == measured.json
     assert summary.answer(again) == summary.answer(measured)
@@ -115,13 +115,13 @@ def test_its_text_is_itself(measured: Measurement) -> None:
         (bare(asked=7), "asked"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tree: object, place: str) -> None:
+def test_an_invalid_measurement_is_an_error_with_its_place(tree: object, place: str) -> None:
     with pytest.raises(MeasurementError, match=r"here\.json: ") as error:
         Measurement.of(tree, "here.json")
     assert place in str(error.value)
 
 
-def test_numbers_that_are_none_are_unknown() -> None:
+def test_values_that_are_not_numbers_are_unknown() -> None:
     samples = [[0.0, 10.0], [0.1, float("nan")], [0.2, None], [0.3, True]]
     pings = [{"columns": ["t_s", "rtt_ms"], "samples": samples}]
     assert Spread.of(rtt for _, rtt in Measurement.of(bare(pings=pings)).pings[0].rtts()).n == 1
@@ -157,14 +157,14 @@ ANYTHING = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(ANYTHING)
-def test_no_tree_of_a_stranger_gets_further_than_an_error(tree: object) -> None:
+def test_an_arbitrary_tree_is_read_or_is_an_error(tree: object) -> None:
     if isinstance(tree, dict):
         tree["measurement"] = 1
     with contextlib.suppress(MeasurementError):
         summary.answer(Measurement.of(tree)).json()
 
 
-def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
+def test_keys_of_the_summary_have_units(measured: Measurement) -> None:
     said = summary.answer(measured).json()
     assert json.dumps(said)
     assert set(said) == {
@@ -174,7 +174,7 @@ def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
     }  # fmt: skip
 
 
-def test_what_a_call_and_a_page_came_to_is_told() -> None:
+def test_voice_quality_and_page_load_times_are_reported() -> None:
     def voip(up: float, down: float) -> dict[str, object]:
         return {"up": {"mos": up}, "down": {"mos": down}}
 
@@ -199,7 +199,7 @@ def test_what_a_call_and_a_page_came_to_is_told() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(ANYTHING, st.sampled_from(["voip", "page", "data", "asked"]))
-def test_whatever_a_stranger_says_of_them_is_no_crash(told: object, key: str) -> None:
+def test_arbitrary_values_of_a_key_are_not_a_crash(told: object, key: str) -> None:
     with contextlib.suppress(MeasurementError):
         sentences(Measurement.of(bare(**{key: told})))
 
@@ -235,7 +235,7 @@ def flow(
     }  # fmt: skip
 
 
-def test_a_link_that_dies_gets_no_grade() -> None:
+def test_an_outage_is_reported_and_prevents_a_grade() -> None:
     alive: list[float | None] = [20.0] * 60
     dead: list[float | None] = [None] * 40
     gone = pinged(alive + dead, flows=[flow("down1", 3, 10, stops=6)], idle_s=3)
@@ -255,7 +255,7 @@ def test_a_link_that_dies_gets_no_grade() -> None:
     assert (summary.answer(mute).grade, summary.answer(mute).connectivity_lost) == (None, False)
 
 
-def test_a_far_end_that_is_lost_gets_no_grade() -> None:
+def test_a_measurement_that_lost_the_server_gets_no_grade() -> None:
     whole = pinged([20.0] * 100, flows=[flow("down1", 3, 10)], idle_s=3)
     lost = Measurement.of(whole.json | {"data": {"stopped_by": "lost"}})
     assert (summary.answer(whole).grade, summary.answer(lost).grade) == ("A+", None)
@@ -276,7 +276,7 @@ def test_a_measurement_without_load_gets_no_grade() -> None:
     assert summary.answer(pinged([20.0] * 100, flows=[flow("up1", 3, 10)], idle_s=3)).grade == "A+"
 
 
-def test_random_loss_and_late_answers_are_no_lost_connectivity() -> None:
+def test_random_loss_and_late_replies_are_not_an_outage() -> None:
     every_third = [None if at % 3 else 20.0 for at in range(120)]
     assert summary.answer(pinged(every_third, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
     # With round trips of 4 s the pings of the last seconds are answered after the end.
@@ -284,7 +284,7 @@ def test_random_loss_and_late_answers_are_no_lost_connectivity() -> None:
     assert summary.answer(pinged(slow, flows=[flow("down1", 3, 12)], idle_s=3)).outages == ()
 
 
-def test_two_pings_carry_no_grade() -> None:
+def test_two_pings_are_too_few_for_a_grade() -> None:
     few = pinged([20.0] * 4, flows=[flow("down1", 0.2, 0.4)], idle_s=0.2)
     assert summary.answer(few).grade is None
     assert any(
@@ -294,7 +294,7 @@ def test_two_pings_carry_no_grade() -> None:
     )
 
 
-def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() -> None:
+def test_bidirectional_loads_have_one_latency_row_and_one_per_cc() -> None:
     rtts: list[float | None] = [*([20.0] * 30), *([100.0] * 100), *([20.0] * 20), *([30.0] * 100)]
     flows = [flow(f"{way}{at}", begin, begin + 10, cc=cc)
              for at, (begin, cc) in enumerate([(3, "cubic"), (15, "bbr")]) for way in ("up",
@@ -319,7 +319,7 @@ def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() ->
     ]
 
 
-def test_there_is_one_p95(measured: Measurement) -> None:
+def test_every_output_has_the_same_p95(measured: Measurement) -> None:
     said = summary.answer(measured)
     assert measured.json["latency_ms"]["down"] == said.loaded["down"].json()
     assert measured.json["latency_ms"]["loaded"] == said.every.json()
@@ -328,7 +328,7 @@ def test_there_is_one_p95(measured: Measurement) -> None:
     assert forecasts.seen(measured, "down")["loaded_p95_ms"] == said.loaded["down"].p95
 
 
-def test_the_sum_of_all_flows_is_flat_where_they_are() -> None:
+def test_the_sum_of_steady_flows_is_constant() -> None:
     steady = pinged(
         [20.0] * 100, flows=[flow("down1", 3.3, 9.9), flow("down2", 3.3, 9.9)], idle_s=3
     )
@@ -336,7 +336,7 @@ def test_the_sum_of_all_flows_is_flat_where_they_are() -> None:
     assert [y for y in line.y if y is not None] == pytest.approx([16.0] * 7, rel=0.02)
 
 
-def test_what_became_of_datagrams_is_told() -> None:
+def test_received_lost_and_dropped_datagrams_are_reported() -> None:
     load = {
         "direction": "up",
         "sent": 1000,
@@ -354,7 +354,7 @@ def test_what_became_of_datagrams_is_told() -> None:
     assert "This host dropped 5 further datagrams because its queue was full." in told
 
 
-def test_flows_of_a_scenario_that_is_measured_are_said_to_be_left_out(tmp_path: Path) -> None:
+def test_omitted_flows_of_a_measured_scenario_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     for flows, said in (("[[flow]]\ncc = 'bbr'\n", True), ("[[probe]]\nkind = 'ping'\n", False)):
         file.write_text(f"duration = '1s'\n[path]\nrate = '2Mbit'\nrtt = '10ms'\n{flows}")
@@ -381,7 +381,7 @@ def test_an_unknown_congestion_control_is_reported_once(tmp_path: Path) -> None:
     assert str(wrong.value).endswith("; write --cc cubic")
 
 
-def test_the_limit_of_data_is_named_as_it_was_asked_for() -> None:
+def test_the_limit_of_data_is_named_as_specified() -> None:
     for most, said in ((300_000, "0.3 MB"), (2_500_000, "2.5 MB"), (2_000_000_000, "2000 MB")):
         told = {
             "measurement": 1,

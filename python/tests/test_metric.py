@@ -41,7 +41,7 @@ def test_a_metric_of_each_run_is_a_column(tmp_path: Path) -> None:
     assert plain.num_rows == 1
 
 
-def test_a_metric_that_fails_is_a_failure_of_its_case(tmp_path: Path) -> None:
+def test_a_metric_that_fails_is_a_failed_case(tmp_path: Path) -> None:
     def wrong(run: nw.Run) -> dict[str, float | None]:
         return {"late": "much"}  # type: ignore[dict-item]
 

@@ -1,4 +1,4 @@
-"""A model that fails ends the run, and names itself."""
+"""A model that fails ends the run with an error that names the model."""
 
 from __future__ import annotations
 
@@ -187,7 +187,9 @@ def test_an_event_that_holds_the_interpreter_lock_ends_the_run(tmp_path: Path, c
 
 
 @pytest.mark.long
-def test_such_an_event_ends_its_case_of_a_sweep_only(tmp_path: Path, cli: Cli) -> None:
+def test_an_event_that_holds_the_lock_ends_its_case_of_a_sweep_only(
+    tmp_path: Path, cli: Cli
+) -> None:
     plugin(tmp_path, LOCKED)
     (tmp_path / "sweep.toml").write_text(
         'title = "s"\nscenario = "bad.toml"\n[over]\n"flow[0].cc" = ["bad", "cubic", "reno"]\n'
@@ -203,7 +205,7 @@ def test_such_an_event_ends_its_case_of_a_sweep_only(tmp_path: Path, cli: Cli) -
     assert "bad.py: bad: on_ack at 0.5" in done.stderr
 
 
-def test_a_program_gets_a_message_about_such_an_event(tmp_path: Path) -> None:
+def test_a_program_gets_a_message_about_an_event_that_holds_the_lock(tmp_path: Path) -> None:
     plugin(tmp_path, LOCKED)
     text = "import narrows as nw; nw.models.load('bad.py'); nw.run('bad.toml')"
     with subprocess.Popen(

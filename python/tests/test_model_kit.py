@@ -1,4 +1,4 @@
-"""A model is a kit: its file, its golden table, a scenario that asks for it, a page (see
+"""The parts of each model: its file, its golden table, a scenario that uses it, a page (see
 CONTRIBUTING.md).
 """
 
@@ -37,14 +37,14 @@ def chosen(choice: object) -> object:
 
 
 @pytest.mark.parametrize(("what", "model"), MODELS)
-def test_it_has_a_file_or_a_folder(what: str, model: str) -> None:
+def test_a_model_has_a_file_or_a_folder(what: str, model: str) -> None:
     assert (ROOT / f"core/src/{what}/{model}.rs").exists() or (
         ROOT / f"core/src/{what}/{model}/mod.rs"
     ).exists()
 
 
 @pytest.mark.parametrize(("what", "model"), MODELS)
-def test_it_has_a_page_with_the_usual_headings_and_its_table(what: str, model: str) -> None:
+def test_a_model_has_a_page_with_headings_and_parameters(what: str, model: str) -> None:
     page = ROOT / f"docs/reference/{what}/{model}.md"
     assert page.exists(), f"docs/reference/{what}/{model}.md is missing"
     text = page.read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def test_it_has_a_page_with_the_usual_headings_and_its_table(what: str, model: s
 
 
 @pytest.mark.parametrize(("what", "model"), MODELS)
-def test_a_scenario_asks_for_it(what: str, model: str) -> None:
+def test_a_scenario_uses_the_model(what: str, model: str) -> None:
     if what == "cc":
         asked = {
             chosen(flow.get("cc")) for scenario in SCENARIOS for flow in scenario.get("flow", [])
@@ -67,14 +67,14 @@ def test_a_scenario_asks_for_it(what: str, model: str) -> None:
 
 
 @pytest.mark.parametrize(("what", "model"), MODELS)
-def test_a_golden_table_has_it(what: str, model: str) -> None:
+def test_a_golden_table_has_the_model(what: str, model: str) -> None:
     assert any(re.search(rf"\b{re.escape(model)}\b", text) for text in GOLDENS.values()), (
         f"{what} {model}"
     )
 
 
 @pytest.mark.parametrize("model", [kind["name"] for kind in LISTED["cc"]])
-def test_the_mutation_test_has_its_rules(model: str) -> None:
+def test_a_congestion_control_has_mutations(model: str) -> None:
     file = ROOT / f"validation/mutations/{model}.toml"
     rules = tomllib.loads(file.read_text(encoding="utf-8"))["rule"]
     assert len(rules) > 2
@@ -82,10 +82,10 @@ def test_the_mutation_test_has_its_rules(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", [kind["name"] for kind in LISTED["cc"] if kind["name"] != "reno"])
-def test_a_test_has_what_it_is_famous_for(model: str) -> None:
+def test_a_congestion_control_has_a_signature_test(model: str) -> None:
     assert "#[test]" in (ROOT / f"sim/tests/signatures/{model}.rs").read_text(encoding="utf-8")
 
 
-def test_no_page_is_left_of_a_model_that_is_gone() -> None:
+def test_pages_exist_for_current_models_only() -> None:
     pages = {(page.parent.name, page.stem) for page in ROOT.glob("docs/reference/*/*.md")}
     assert pages == set(MODELS)

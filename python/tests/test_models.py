@@ -1,4 +1,4 @@
-"""Models from outside of narrows, in Python: registration, every command, provenance."""
+"""User-defined models in Python: registration, every command, provenance."""
 
 from __future__ import annotations
 
@@ -136,16 +136,14 @@ def test_the_provenance_names_the_file_and_its_hash(loaded: Path) -> None:
     assert "models" not in plain.json["provenance"]
 
 
-def test_a_race_and_replications_have_it(loaded: Path) -> None:
+def test_a_race_and_replications_run_a_model_of_a_plugin(loaded: Path) -> None:
     laps = race(PATH, only=["aimd", "reno"], duration_s=4, seeds=2).laps
     assert [lap.cc for lap in laps] == ["aimd", "reno"]
     found = nw.replicate(loaded.with_name("mine.toml"), seeds=2)
     assert len(found.runs) == 2
 
 
-def test_a_sweep_runs_it_in_processes_and_another_version_anew(
-    loaded: Path, tmp_path: Path
-) -> None:
+def test_a_sweep_repeats_runs_of_a_changed_model(loaded: Path, tmp_path: Path) -> None:
     scenario = nw.Scenario(PATH, flows=[nw.Flow("cubic")], duration="2s")
     over = {"flow.cc": ["aimd", "cubic"], "path.buffer": ["0.5bdp", "1bdp"]}
 
@@ -247,9 +245,7 @@ def by_package(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_installed_package_is_found_by_the_name_of_its_model(
-    plugin: Path, tmp_path: Path
-) -> None:
+def test_an_installed_package_is_found_by_its_model(plugin: Path, tmp_path: Path) -> None:
     (tmp_path / "packages").mkdir()
     installed(tmp_path / "packages", "own_models:Aimd")
     text = SCENARIO.replace('queue  = "plain"\n', "")
@@ -333,7 +329,7 @@ def test_a_class_of_this_program_works_in_a_sweep(tmp_path: Path) -> None:
         models.unregister(Vector)
 
 
-def test_plugins_on_another_machine_come_with_their_content(loaded: Path) -> None:
+def test_the_content_of_plugins_is_sent_to_other_machines(loaded: Path) -> None:
     (sent,) = plugins.cargo(content=True)
     assert sent.content == loaded.read_bytes()
     loaded.unlink()
@@ -388,7 +384,7 @@ def test_two_plugins_with_a_model_of_one_name_are_refused(
     assert f"{plugin} and {other} both contain the model aimd" in done.stderr
 
 
-def test_a_plugin_that_is_not_there_or_nothing_of_the_kind(cli: Cli, tmp_path: Path) -> None:
+def test_a_missing_or_invalid_plugin_is_an_error(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(SCENARIO, encoding="utf-8")
     for name, problem in (
         ("missing.py", "no such file"),
@@ -404,7 +400,7 @@ def test_a_plugin_that_is_not_there_or_nothing_of_the_kind(cli: Cli, tmp_path: P
 
 
 @pytest.mark.parametrize("engine", ["live", "linux"])
-def test_engines_of_real_packets_refuse_models_in_python_by_name(
+def test_engines_of_real_packets_refuse_models_in_python(
     loaded: Path, engine: Literal["live", "linux"]
 ) -> None:
     why = rf"aimd\.py: the congestion control of --engine {engine} is the kernel's; write --engine"

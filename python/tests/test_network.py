@@ -1,5 +1,5 @@
 """The picture of a network: its graph is that of the scenario, its values are those of the run, and
-no text hides another one.
+texts do not overlap.
 """
 
 from __future__ import annotations
@@ -177,9 +177,7 @@ def test_the_network_is_a_picture_that_is_drawn_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_figure_of_a_network_has_whole_texts_and_names_its_colours(
-    file: Path, tmp_path: Path
-) -> None:
+def test_a_figure_of_a_network_clips_no_text_and_has_a_legend(file: Path, tmp_path: Path) -> None:
     figure: Any = short(file, tmp_path).plot(only=["network"])
     figure.draw_without_rendering()
     (ax,) = figure.axes

@@ -1,4 +1,4 @@
-"""What notebooks show: the tutorial, executed; results as HTML; data frames."""
+"""Notebooks: the tutorial, executed; results as HTML; data frames."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_table_is_a_data_frame_in_one_call(package: str) -> None:
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 @pytest.mark.parametrize("value", [3, None, {}, "samples"])
-def test_what_is_no_table_is_no_data_frame(package: str, value: object) -> None:
+def test_only_arrow_tables_become_data_frames(package: str, value: object) -> None:
     pytest.importorskip(package)
     with pytest.raises(NarrowsError, match="is not an Arrow table; pass one"):
         getattr(nw, f"to_{package}")(value)

@@ -1,6 +1,6 @@
-"""Files whose JSON somebody has changed: each is read, or refused in one sentence with its place.
+"""Changed JSON files: each is read, or refused in one sentence with its place.
 
-Every value of a right file is replaced by each kind of JSON value, and every key is taken out.
+Every value of a valid file is replaced by each type of JSON value, and every key is removed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FEW = 2
 
 
 def changed(document: Json) -> Iterator[tuple[str, Json]]:
-    """The document with one change, and what was changed."""
+    """The document with one change, and the place of the change."""
 
     def places(of: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
         items = (

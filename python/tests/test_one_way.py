@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import NARROWS
-from test_latency import answering, asked
+from test_latency import answering, measure_latency
 from test_live import ready
 from test_serve import far_end, free_port, low_port
 from test_shell import shell
@@ -25,7 +25,7 @@ TIMES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def told(**ways: Any) -> Any:  # noqa: ANN401
+def latency_result(**ways: Any) -> Any:  # noqa: ANN401
     way = {"delay_us": None, "pdv_us": TIMES, "ipdv_us": TIMES}
     one_way = {"clocks": "separate", "drift_us": None, "forward": way, "reverse": way} | ways
     return result._filled(
@@ -35,18 +35,18 @@ def told(**ways: Any) -> Any:  # noqa: ANN401
 
 
 def test_separate_clocks_are_stated() -> None:
-    said = " ".join(render.sentences(told(drift_us=-42.0)))
+    said = " ".join(render.sentences(latency_result(drift_us=-42.0)))
     assert "only the variation of the one-way delays is meaningful" in said
     assert "The clocks drifted by 42.0 µs during the measurement" in said
     assert "one-way delay was" not in said
-    names = [row[0].text for row in render.figures(told()).rows]
+    names = [row[0].text for row in render.figures(latency_result()).rows]
     assert names[2:] == ["PDV, forward", "PDV, reverse", "IPDV, forward", "IPDV, reverse"]
-    assert "drifted" not in " ".join(render.sentences(told()))
+    assert "drifted" not in " ".join(render.sentences(latency_result()))
 
 
 def test_a_common_clock_has_absolute_delays() -> None:
     way = {"delay_us": TIMES, "pdv_us": TIMES, "ipdv_us": None}
-    said = " ".join(render.sentences(told(clocks="common", forward=way, reverse=way)))
+    said = " ".join(render.sentences(latency_result(clocks="common", forward=way, reverse=way)))
     assert "The one-way delay was 120.0 µs (median; max 900.0 µs) in the forward direction" in said
     assert "so the one-way delays are absolute" in said
 
@@ -57,7 +57,7 @@ def test_one_way_delays_are_those_that_the_protocol_shows() -> None:
               "irtt": ("irtt", "separate"), "echo": ("echo", None)}  # fmt: skip
     with answering(*every) as ports:
         for answers, (speaks, kind) in clocks.items():
-            seen = asked(ports[answers], "--speaks", speaks, "--count", 200)
+            seen = measure_latency(ports[answers], "--speaks", speaks, "--count", 200)
             ways = seen["one_way"]
             if kind is None:
                 assert ways is None
@@ -80,7 +80,7 @@ def test_a_time_namespace_is_another_clock() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         port = int(child.stdout.readline().rpartition(":")[2])
-        ways = asked(port, "--count", 200)["one_way"]
+        ways = measure_latency(port, "--count", 200)["one_way"]
         child.terminate()
     assert ways["clocks"] == "separate"
     assert ways["forward"]["delay_us"] is None
@@ -101,10 +101,10 @@ def test_each_direction_has_its_own_delay() -> None:
 
 def test_handshakes_measure_open_and_closed_ports() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        seen = asked(server.getsockname()[1], "--speaks", "tcp", "--count", 20, "--interval",
-                     "10ms")  # fmt: skip
+        port = server.getsockname()[1]
+        seen = measure_latency(port, "--speaks", "tcp", "--count", 20, "--interval", "10ms")
     assert (seen["sent"], seen["lost"], seen["peer"]["carrier"]) == (20, 0, "tcp handshakes")
-    closed = asked(free_port(), "--speaks", "tcp", "--count", 20, "--interval", "10ms")
+    closed = measure_latency(free_port(), "--speaks", "tcp", "--count", 20, "--interval", "10ms")
     assert (closed["sent"], closed["lost"]) == (20, 0)
     assert closed["one_way"] is None
     assert "TCP handshakes with port" in " ".join(render.sentences(result._filled(closed)))
@@ -112,7 +112,7 @@ def test_handshakes_measure_open_and_closed_ports() -> None:
 
 def test_messages_use_the_session() -> None:
     with answering() as ports:
-        seen = asked(ports["serving"], "--speaks", "narrows-tcp", "--count", 200)
+        seen = measure_latency(ports["serving"], "--speaks", "narrows-tcp", "--count", 200)
     assert (seen["sent"], seen["lost"], seen["peer"]["carrier"]) == (200, 0, "tcp messages")
 
 

@@ -1,5 +1,5 @@
-"""Results into files: whole or not at all; and what fails costs nothing else of what a command came
-to.
+"""Results in files: they are written completely or not at all, and a failed output affects no other
+result of a command.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def test_a_file_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_a_link_stays_one_and_what_it_names_is_replaced(tmp_path: Path) -> None:
+def test_the_target_of_a_symbolic_link_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("target")
     output.write(tmp_path / "link", b"1")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_bytes() == b"1"
 
 
-def test_a_link_planted_where_the_parts_are_written_is_not_followed(
+def test_a_planted_link_at_the_temporary_name_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "precious").write_text("mine")
@@ -61,7 +61,7 @@ def test_a_link_planted_where_the_parts_are_written_is_not_followed(
     assert (tmp_path / "precious").read_text() == "mine"
 
 
-def test_what_cannot_be_written_is_told_by_name(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_an_error_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"file/answer\.json: not a directory"):
         output.write(tmp_path / "file" / "answer.json", "{}")
@@ -74,7 +74,9 @@ def test_what_cannot_be_written_is_told_by_name(tmp_path: Path) -> None:
         output.check(tmp_path / "new" / "a.json", makes_folders=False)
 
 
-def test_every_output_is_tried_and_the_errors_come_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_output_is_tried_and_errors_are_reported_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def outputs(errors: list[Exception | None], end: BaseException | None = None) -> list[int]:
         tried = []
         with every() as attempt:
@@ -186,7 +188,7 @@ def model(measured: Measurement) -> PathModel:
 def prepared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurement, model: PathModel
 ) -> Path:
-    """A folder with a scenario and results, and servers that answer without a network."""
+    """A folder with a scenario and results, and simulated servers."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
     told = result("far", 1, 80, n=1000)
@@ -271,7 +273,7 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
 
 @pytest.mark.parametrize("name", OUTPUTS)
 @pytest.mark.usefixtures("one_picture")
-def test_an_output_that_fails_costs_none_of_the_others(name: str, prepared: Path) -> None:
+def test_an_output_that_fails_affects_no_other_output(name: str, prepared: Path) -> None:
     words, options, says = OUTPUTS[name]
     named = [(option, f"out{at}{suffix}") for at, (option, suffix) in enumerate(options)]
     for at in sorted({0, len(named) - 1}):
@@ -289,7 +291,7 @@ def test_an_output_that_fails_costs_none_of_the_others(name: str, prepared: Path
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_what_cannot_be_written_is_known_before_the_work(
+def test_outputs_that_cannot_be_written_are_errors_before_the_work(
     name: str, prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words, options, _ = OUTPUTS[name]
@@ -349,7 +351,7 @@ def test_history_and_forecasts_do_not_depend_on_each_other(
     assert len(history.rows()) == 1
 
 
-def test_ctrl_c_while_the_model_is_inferred_costs_the_model_only(
+def test_ctrl_c_during_inference_loses_only_the_path_model(
     prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def infer(*_: object, **__: object) -> None:
@@ -362,7 +364,7 @@ def test_ctrl_c_while_the_model_is_inferred_costs_the_model_only(
     assert (prepared / "page.html").stat().st_size > 100
 
 
-def test_a_fault_of_narrows_own_costs_nothing_that_was_measured(
+def test_an_internal_error_loses_no_measurement(
     prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def infer(*_: object, **__: object) -> Any:  # noqa: ANN401 - never

@@ -1,4 +1,4 @@
-"""The package as a program uses it."""
+"""The Python package as programs use it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_file_and_the_same_in_objects_give_the_same_bytes(tiny: Path) -> None:
             assert other.json[key] == from_file.json[key]
 
 
-def test_a_scenario_survives_its_way_through_a_file(tmp_path: Path) -> None:
+def test_a_scenario_written_as_toml_is_read_unchanged(tmp_path: Path) -> None:
     full = scenario(
         flows=[
             nw.Flow(nw.cc.Cubic(hystart="off"), start="10ms", stop="1s", id="first"),
@@ -155,7 +155,7 @@ def test_other_processes_run_scenarios_and_send_runs_and_errors_back() -> None:
         assert caught.value.errors[0].key == "flow[0].cc"
 
 
-def test_loss_per_packet_there_and_back(tmp_path: Path) -> None:
+def test_random_loss_per_packet_in_both_directions(tmp_path: Path) -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms", loss={"probability": "1%", "per": "packet"})
     given = nw.Scenario(path, flows=[nw.Flow("reno")], duration="1s")
     file = tmp_path / "loss.toml"
@@ -164,7 +164,7 @@ def test_loss_per_packet_there_and_back(tmp_path: Path) -> None:
     assert nw.run(nw.load(file)).samples.equals(nw.run(given).samples)
 
 
-def test_every_mistake_has_its_structure(tmp_path: Path) -> None:
+def test_every_scenario_error_has_key_value_line_and_fix(tmp_path: Path) -> None:
     path = nw.Path(rate="50", rtt="40ms", loss="200%")
     wrong = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="30")
     with pytest.raises(nw.ScenarioError) as caught:
@@ -203,7 +203,7 @@ TREES = st.recursive(
 
 @given(st.dictionaries(KEYS, TREES))
 @settings(deadline=None, derandomize=True, database=None)
-def test_any_tree_is_right_or_told_why_not(tree: dict[str, object]) -> None:
+def test_any_tree_is_valid_or_a_scenario_error(tree: dict[str, object]) -> None:
     with contextlib.suppress(nw.ScenarioError):
         _core.scenario_to_toml(tree)
 
@@ -211,14 +211,14 @@ def test_any_tree_is_right_or_told_why_not(tree: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "odd", [None, 1j, b"bytes", [[[]]], {"a": {}}, float("nan"), 2**200, "\ud800"]
 )
-def test_odd_values_are_told_and_do_not_crash(odd: object) -> None:
+def test_values_of_a_wrong_type_are_errors_and_not_a_crash(odd: object) -> None:
     with pytest.raises(nw.ScenarioError, match=r"path\.rate"):
         _core.run_tree(
             {"duration": "1s", "path": {"rate": odd, "rtt": "10ms"}, "flow": [{"cc": "cubic"}]}
         )
 
 
-def test_a_table_that_holds_itself_ends() -> None:
+def test_a_recursive_table_is_an_error() -> None:
     tree: dict[str, object] = {}
     tree["path"] = tree
     with pytest.raises(nw.ScenarioError):
@@ -239,7 +239,7 @@ def test_no_such_file_engine_or_table() -> None:
         _core.run_tree(scenario().tree()).table("nothing")
 
 
-def test_progress_is_told_and_may_stop_a_run(tmp_path: Path) -> None:
+def test_the_progress_callback_gets_the_time_and_may_stop_a_run(tmp_path: Path) -> None:
     file = tmp_path / "long.toml"
     file.write_text(LONG, encoding="utf-8")
     told: list[float] = []
@@ -329,7 +329,7 @@ def test_the_objects_have_the_keys_of_the_core() -> None:
         )
 
 
-def test_evidence_tells_the_nearest_reference_cases(tmp_path: Path) -> None:
+def test_evidence_has_the_nearest_reference_cases(tmp_path: Path) -> None:
     figures = nw.run(scenario()).json
     file = tmp_path / "evidence.json"
     assert evidence(figures, file) is None
@@ -377,7 +377,7 @@ def traced(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_trace_lies_beside_its_scenario_wherever_that_is(traced: Path) -> None:
+def test_a_trace_is_found_beside_its_scenario(traced: Path) -> None:
     from_file, loaded = nw.run(traced), nw.load(traced)
     from_objects = nw.run(loaded)
     assert from_objects.flows == from_file.flows
@@ -394,15 +394,13 @@ def test_a_trace_lies_beside_its_scenario_wherever_that_is(traced: Path) -> None
     assert nw.run(traced).json["provenance"]["scenario_sha256"] != provenance["scenario_sha256"]
 
 
-def test_a_loaded_scenario_names_its_trace_so_that_it_is_found(
-    traced: Path, tmp_path: Path
-) -> None:
+def test_a_copy_of_a_loaded_scenario_finds_its_trace(traced: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.toml"
     copy.write_text(nw.load(traced).toml(), encoding="utf-8")
     assert nw.run(copy).flows == nw.run(traced).flows
 
 
-def test_what_is_saved_of_a_traced_run_runs_again(traced: Path, tmp_path: Path) -> None:
+def test_a_saved_run_with_a_trace_can_be_repeated(traced: Path, tmp_path: Path) -> None:
     for run in (
         nw.run(traced),
         nw.run(nw.load(traced)),
@@ -424,7 +422,7 @@ def test_a_page_of_a_traced_run_needs_no_file(traced: Path, tmp_path: Path) -> N
         nw.run(traced)
 
 
-def test_hops_and_ways_as_objects() -> None:
+def test_hops_and_directions_as_objects() -> None:
     up = nw.Hop(rate="2Mbit", queue=nw.queue.Fifo(), buffer="30kB", jitter="1ms")
     hops = [
         nw.Hop(rate="50Mbit", rtt="2ms"),
@@ -445,10 +443,10 @@ def test_hops_and_ways_as_objects() -> None:
     assert "of 2 Mbit/s up; mean queueing delay" in told
 
 
-def test_use_is_told_against_what_may_pass() -> None:
+def test_utilization_is_relative_to_the_rate_with_saved_tokens() -> None:
     path = nw.Path(rate="100Mbit", rtt="20ms", policer={"rate": "2Mbit", "burst": "62.5kB"})
     run = nw.run(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="5s"))
-    # What the bucket saved before the summary interval of 4 s may pass in it, too: 62.5 kB.
+    # The tokens saved before the summary interval of 4 s, 62.5 kB, may also be used in it.
     assert "of 2.125 Mbit/s (2 Mbit/s and saved tokens)" in words.sentence(run.json)
     shaped = nw.Path(
         rate="2Mbit", rtt="20ms", link={"kind": "shape_peak", "bc": "25kB", "be": "25kB"}
@@ -465,7 +463,7 @@ def test_use_is_told_against_what_may_pass() -> None:
         (3, 1, "only handshakes retransmitted."),
     ],
 )
-def test_a_run_without_retransmitted_data_says_of_which_time(
+def test_a_run_without_retransmitted_data_names_the_interval(
     whole: int, summary: int, said: str
 ) -> None:
     flow = nw.Flow("cubic", size="30kB")

@@ -58,7 +58,7 @@ def test_openwrt_starts_the_server_with_its_options(sh: list[str]) -> None:
 
 
 @shells
-def test_openwrt_starts_no_server_that_is_not_enabled(sh: list[str]) -> None:
+def test_openwrt_starts_no_disabled_server(sh: list[str]) -> None:
     assert started(sh) == started(sh, enabled="0") == ["add_reload_trigger [narrows]"]
 
 

@@ -1,6 +1,4 @@
-"""The report page: what it says is the run's, it needs nothing but itself, and everybody can use
-it.
-"""
+"""The report page: its values are those of the run, it loads nothing else, and it is accessible."""
 
 from __future__ import annotations
 
@@ -63,7 +61,7 @@ def browser() -> Iterator[Browser]:
 
 
 def document(file: Path) -> dict[str, Any]:
-    """What a page was given to show."""
+    """The data of a page."""
     text = file.read_text(encoding="utf-8")
     found = re.search(
         r'<script id="document" type="application/json">(.*?)</script>', text, re.DOTALL
@@ -143,7 +141,7 @@ def test_more_verdicts_than_a_page_holds_are_counted(tmp_path: Path) -> None:
     assert (len(told["t_s"]), told["left_out"]) == (10, every.json["queue"]["drops"] - 10)
 
 
-def test_words_of_a_scenario_cannot_break_out(tmp_path: Path) -> None:
+def test_a_title_with_html_is_escaped(tmp_path: Path) -> None:
     title = '</script><script>alert("x")</script>'
     nw.run(scenario(title=title)).report(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -164,7 +162,7 @@ def test_the_scenario_on_the_page_gives_the_same_run(command: Cli, tmp_path: Pat
         assert {**again, "provenance": 0} == {**first, "provenance": 0}
 
 
-def test_a_page_loads_without_errors_and_asks_for_nothing(
+def test_a_page_loads_without_errors_and_without_requests(
     browser: Browser, page: Path, both: Path
 ) -> None:
     for file in (page, both):
@@ -193,7 +191,7 @@ def test_the_numbers_on_the_page_are_those_of_the_json(
             assert says(text, values[0]), (path, text, values[0])
 
 
-def test_the_first_words_are_the_answer_and_then_how_sure(
+def test_the_page_begins_with_the_answer_and_the_evidence(
     browser: Browser, run: nw.Run, page: Path
 ) -> None:
     opened = Opened(browser, page)
@@ -205,7 +203,7 @@ def test_the_first_words_are_the_answer_and_then_how_sure(
     assert places == sorted(places)
 
 
-def test_hover_tells_the_value_of_the_nearest_sample(
+def test_hover_shows_the_value_of_the_nearest_sample(
     browser: Browser, run: nw.Run, page: Path
 ) -> None:
     opened = Opened(browser, page)
@@ -354,9 +352,7 @@ def test_light_and_dark_by_the_system_and_by_hand(browser: Browser, page: Path) 
     assert opened.wrong == []
 
 
-def test_a_phone_shows_it_without_sideways_scrolling_and_a_finger_tells(
-    browser: Browser, both: Path
-) -> None:
+def test_a_page_fits_on_a_phone_and_a_tap_shows_values(browser: Browser, both: Path) -> None:
     opened = Opened(browser, both, **PLACES["phone"])
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 390
     plane = opened.page.locator('#pictures [data-key="window"] .u-over').first
@@ -365,7 +361,7 @@ def test_a_phone_shows_it_without_sideways_scrolling_and_a_finger_tells(
     assert opened.wrong == []
 
 
-def test_on_paper_flows_are_told_apart_without_colour(browser: Browser, page: Path) -> None:
+def test_the_printed_page_has_no_colours(browser: Browser, page: Path) -> None:
     opened = Opened(browser, page)
     opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     pixels = opened.page.locator('#pictures [data-key="throughput"] .u-wrap canvas').first.evaluate(
@@ -379,7 +375,7 @@ def test_on_paper_flows_are_told_apart_without_colour(browser: Browser, page: Pa
     assert pixels == 0
 
 
-def test_without_javascript_the_words_are_there(browser: Browser, page: Path) -> None:
+def test_without_javascript_the_page_has_its_text(browser: Browser, page: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()
     opened.goto(page.as_uri())

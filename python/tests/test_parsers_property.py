@@ -70,7 +70,7 @@ def damaged(draw: st.DrawFn, text: str) -> str:
 
 
 def shown(measured: Measurement) -> None:
-    """What commands do with a measurement."""
+    """The use of a measurement by commands."""
     render.sentences(measured)
     comparison.sentences(measurements.differences(measured, measured), "a", "b")
     answer(measured).json()
@@ -109,7 +109,7 @@ def of_latency(text: str) -> None:
 
 
 def of_forecasts(text: str) -> None:
-    """Lines that somebody sealed with right hashes, whatever they contain."""
+    """Lines with correct hashes and arbitrary content."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NARROWS_HISTORY", str(folder() / "history.duckdb"))
         file = forecasts.file()

@@ -1,6 +1,4 @@
-"""Path models of measured paths. `validation/path_models.py` tries 50 paths at random;
-here are a few.
-"""
+"""Path models of measured paths. `validation/path_models.py` tries 50 random paths."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ def model_of(path: nw.Path, plan: Plan = PLAN, seed: int = 3) -> PathModel:
     return infer(measure(path, plan, seed=seed), seed=8)
 
 
-def test_a_buffer_that_drops_is_told_with_its_depth() -> None:
+def test_a_drop_tail_buffer_is_identified_with_its_depth() -> None:
     found = of_drops(3)
     down = found.directions["down"]
     assert (down.family, down.sure, down.varies) == ("drop-tail", "sure", False)
@@ -62,7 +60,7 @@ def test_a_buffer_that_drops_is_told_with_its_depth() -> None:
     assert down.burst.value is None
 
 
-def test_a_policer_is_told_with_its_burst() -> None:
+def test_a_policer_is_identified_with_its_burst() -> None:
     policer = {"rate": "10Mbit", "burst": "250kB"}
     down = model_of(nw.Path(rate="80Mbit", rtt="30ms", policer=policer)).directions["down"]
     assert (down.family, down.sure) == ("policer", "sure")
@@ -72,7 +70,7 @@ def test_a_policer_is_told_with_its_burst() -> None:
 
 
 @pytest.mark.parametrize(("queue", "family"), [("fq_codel", "fair"), ("codel", "aqm")])
-def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
+def test_an_aqm_is_identified_without_a_depth(queue: str, family: str) -> None:
     # Which of the fair ones it is, one measurement in twenty takes for another.
     directions = [
         model_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue), seed=seed).directions["down"]
@@ -86,7 +84,7 @@ def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
     assert "keeps the queue" in down.depth.why
 
 
-def test_losses_by_chance_are_told_from_those_of_the_queue() -> None:
+def test_random_loss_is_distinguished_from_losses_of_the_queue() -> None:
     # A buffer that twelve flows fill although they lose by chance; in a larger one nothing but
     # chance would lose.
     path = nw.Path(
@@ -97,7 +95,7 @@ def test_losses_by_chance_are_told_from_those_of_the_queue() -> None:
     assert down.loss.value == pytest.approx(0.004, rel=0.4)
 
 
-def test_each_way_has_its_own_model_and_the_path_runs(tmp_path: Path) -> None:
+def test_each_direction_has_its_own_model_and_the_path_runs(tmp_path: Path) -> None:
     path = nw.Path(
         rate="30Mbit", rtt="20ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", queue="fq_codel")
     )
@@ -110,7 +108,7 @@ def test_each_way_has_its_own_model_and_the_path_runs(tmp_path: Path) -> None:
     assert done.json["path"]["rate_mbit"] == pytest.approx(30, rel=0.05)
 
 
-def test_the_path_model_answers_for_a_congestion_control_that_was_not_used() -> None:
+def test_the_path_model_predicts_another_congestion_control() -> None:
     path = nw.Path(rate="25Mbit", rtt="50ms", buffer="400kB")
 
     def asked(of: nw.Path) -> tuple[float, float]:
@@ -126,7 +124,7 @@ def test_the_path_model_answers_for_a_congestion_control_that_was_not_used() -> 
 @pytest.mark.parametrize(
     ("queue", "rates"), [("fifo", (20, 10)), ("fq_codel", (12, 8)), ("fifo", (40, 4))]
 )
-def test_both_ways_at_once_are_simulated_together(queue: str, rates: tuple[int, int]) -> None:
+def test_bidirectional_loads_are_simulated_together(queue: str, rates: tuple[int, int]) -> None:
     down, up = rates
     path = nw.Path(
         rate=f"{down}Mbit", rtt="30ms", queue=queue, reverse=nw.Hop(rate=f"{up}Mbit", queue=queue)
@@ -206,7 +204,7 @@ def test_a_few_late_pings_are_no_queue() -> None:
     assert down.rate.holds(20)
 
 
-def test_what_no_path_shows_cannot_be_told_and_says_why() -> None:
+def test_a_measurement_that_fits_no_path_has_no_values_and_a_reason() -> None:
     # Pings wait in a long queue, of which the flows know nothing.
     seen = disturbed(
         nw.Path(rate="20Mbit", rtt="40ms", queue="fq_codel"), lambda _t, wait: 40 + 20 * wait
@@ -225,7 +223,7 @@ def test_what_no_path_shows_cannot_be_told_and_says_why() -> None:
     assert "the queue is assumed" in found.toml()
 
 
-def test_a_search_has_a_ceiling_and_says_that_it_was_reached(
+def test_a_search_reports_that_it_reached_its_ceiling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = measure(
@@ -259,7 +257,7 @@ def stream(mbit: float) -> list[nw.Flow]:
 
 
 @pytest.mark.parametrize("queue", ["fifo", "fq_codel", "codel"])
-def test_others_at_a_steady_rate_leave_the_upper_end_open(queue: str) -> None:
+def test_steady_cross_traffic_leaves_the_rate_without_an_upper_bound(queue: str) -> None:
     path = nw.Path(
         rate="20Mbit", rtt="40ms", queue=queue, buffer="150kB" if queue == "fifo" else None
     )
@@ -275,7 +273,7 @@ def test_others_at_a_steady_rate_leave_the_upper_end_open(queue: str) -> None:
 
 
 @pytest.mark.parametrize("off", ["900ms", "4s"])
-def test_others_that_come_and_go_are_not_excluded(off: str) -> None:
+def test_intermittent_cross_traffic_is_not_excluded(off: str) -> None:
     # On for a tenth of the time: at most one idle ping in twenty waits; or silent while the path is
     # idle, and on and off during the load.
     path = nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB")
@@ -291,13 +289,13 @@ def test_others_that_come_and_go_are_not_excluded(off: str) -> None:
         assert down.rate.high is None
 
 
-def test_what_would_show_is_said_where_nobody_was_seen() -> None:
+def test_the_detection_limit_is_stated_if_no_cross_traffic_was_detected() -> None:
     found = of_drops(3)
     others = found.directions["down"].others
     assert others.seen is False
     assert "20 % of the bottleneck rate" in others.why
     assert f"Cross traffic: none detected; {others.why}." in model_lines(found)
-    # A queue that drains as fast as its link is nobody's at this moment, and excludes nobody.
+    # A queue that drains at the link rate has no cross traffic then, but does not exclude it.
     noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="300kB"), lambda _t, wait: wait)
     rows = noisy.json["pings"][0]["samples"]
     noisy.json["pings"][0]["samples"] = [
@@ -344,7 +342,7 @@ def test_traffic_in_step_with_pings_of_equal_intervals_is_a_stated_exception() -
     assert excluded.why.endswith(" and its pauses last at most 1.0 s on average")
 
 
-def test_a_queue_that_drains_slowly_shows_others() -> None:
+def test_a_queue_that_drains_slowly_indicates_cross_traffic() -> None:
     path = nw.Path(rate="20Mbit", rtt="40ms", buffer="250kB")
     for others, share in (([], 0.0), (stream(8), 0.4)):
         seen = measure(path, PLAN, seed=3, beside=others)
@@ -436,7 +434,7 @@ def test_pie_beside_cross_traffic_is_no_policer(others: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["policer", "fifo"])
-def test_a_likely_queue_beside_cross_traffic_cannot_be_told(kind: str) -> None:
+def test_a_likely_queue_beside_cross_traffic_is_not_identified(kind: str) -> None:
     """No candidate has cross traffic, so that small differences exclude none of them."""
     rival = "another queue discipline would show nearly the same"
     hop = Guess(kind, 4.0, 1e5, 1e5, 60.0, loss=0.0)
@@ -456,7 +454,7 @@ def test_a_likely_queue_beside_cross_traffic_cannot_be_told(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("filled", "assumed"), [(True, 0.0), (False, 0.002)])
-def test_random_loss_beside_cross_traffic_cannot_be_told(
+def test_random_loss_beside_cross_traffic_is_not_identified(
     filled: bool,
     assumed: float,
 ) -> None:
@@ -491,7 +489,7 @@ def test_a_path_shorter_than_the_frames_of_a_ping_has_a_path_model(at_once: bool
 
 
 @pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])
-def test_paths_that_are_hard_to_tell(seed: int) -> None:
+def test_intervals_contain_the_truth_on_ambiguous_paths(seed: int) -> None:
     row = path_models_shared.one(seed)
     for direction in ("down", "up"):
         told, true = row["model"][direction], row["truth"][direction]
@@ -518,7 +516,7 @@ def test_a_load_that_ends_soon_after_the_first_pings_has_no_busy_rate() -> None:
         assert features._busy(total, waits, end, 0.0) == (None, None)
 
 
-def test_what_never_lost_a_packet_has_a_depth_of_at_least_what_waited() -> None:
+def test_a_buffer_without_drops_has_no_upper_bound_of_its_depth() -> None:
     host = nw.Path(rate="10Mbit", rtt="20ms", buffer="100MB")
     down = model_of(host, Plan(streams=1, load_s=4.0, directions=("down",))).directions["down"]
     if down.family == "drop-tail":
@@ -526,7 +524,7 @@ def test_what_never_lost_a_packet_has_a_depth_of_at_least_what_waited() -> None:
         assert "never full" in down.depth.why
 
 
-def test_progress_is_told_and_what_it_raises_stops_the_search() -> None:
+def test_an_exception_of_the_progress_callback_stops_the_search() -> None:
     def stop(_now: float, _end: float) -> None:
         raise KeyboardInterrupt
 
@@ -607,7 +605,7 @@ def test_a_rate_is_counted_in_packets_and_a_buffer_in_frames() -> None:
     assert shallow[1] > 3 * deep[1]
 
 
-def test_what_the_instrument_adds_to_a_round_trip_is_below_it() -> None:
+def test_the_own_error_of_the_measurement_lowers_the_base_rtt_interval() -> None:
     seen = measure(DROPS, PLAN, seed=3)
     plain = of_drops(3).rtt
     seen.json["own_error"] = {"leaving_ms": 0.04, "far": {"answering_ms": 0.03}}
@@ -617,7 +615,7 @@ def test_what_the_instrument_adds_to_a_round_trip_is_below_it() -> None:
     assert told.low == pytest.approx(plain.low - 0.07)
 
 
-def test_pings_that_are_spared_speak_against_what_would_drop_them() -> None:
+def test_low_ping_loss_is_evidence_against_random_loss_and_red() -> None:
     path = nw.Path(
         rate="20Mbit", rtt="40ms", buffer="150kB", loss={"probability": 0.05, "per": "packet"}
     )
@@ -633,7 +631,7 @@ def test_pings_that_are_spared_speak_against_what_would_drop_them() -> None:
     assert distance(spared, shown, replace(lossy, loss=0.0)) == 0
 
 
-def test_a_rate_that_varies_is_said_to_and_has_no_interval() -> None:
+def test_a_varying_rate_is_reported_without_an_upper_bound() -> None:
     steps = [{"at": f"{3 + 2 * i}s", "rate": "10Mbit" if i % 2 else "20Mbit"} for i in range(1, 5)]
     down = model_of(nw.Path(rate="20Mbit", rtt="30ms", buffer="150kB", steps=steps)).directions[
         "down"
@@ -648,7 +646,7 @@ def test_a_rate_that_varies_is_said_to_and_has_no_interval() -> None:
     assert [why for why in (down.depth.why, down.loss.why) if why].count(CHANGES) >= 1
 
 
-def test_traffic_of_others_that_comes_and_goes_gives_no_depth() -> None:
+def test_intermittent_cross_traffic_does_not_distort_the_depth() -> None:
     path = nw.Path(
         rate="14Mbit", rtt="44ms", buffer="150kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
     )
@@ -660,7 +658,7 @@ def test_traffic_of_others_that_comes_and_goes_gives_no_depth() -> None:
     assert low <= 150e3 <= high, down.depth
 
 
-def test_one_flow_alone_tells_chance_from_a_full_queue() -> None:
+def test_a_measurement_with_one_flow_narrows_the_interval_of_random_loss() -> None:
     for loss in (0.002, 0.0):
         path = nw.Path(
             rate="8Mbit",
@@ -681,7 +679,7 @@ def test_one_flow_alone_tells_chance_from_a_full_queue() -> None:
         assert near.high <= wide.high / 2 < 0.01
 
 
-def test_hardly_anything_sent_again_is_nothing_lost_by_chance() -> None:
+def test_few_retransmits_are_no_random_loss() -> None:
     found = infer(
         measure(
             nw.Path(rate="20Mbit", rtt="10ms", buffer="60kB"),

@@ -1,5 +1,5 @@
-"""Pictures: all that is drawn is a column of the run's own tables; terminal, plot and page draw the
-same.
+"""Pictures: all drawn values are columns of the tables of the run, in the terminal, the plot and
+the page.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_every_picture_is_a_column_of_the_tables(run: nw.Run) -> None:
     assert list(pings.y) == run.pings["rtt_ms"].to_pylist()
 
 
-def test_the_distribution_goes_through_the_figures(run: nw.Run) -> None:
+def test_the_distribution_of_delays_has_the_percentiles_of_the_run(run: nw.Run) -> None:
     drawn = {picture.key: picture for picture in pictures(run)}
     wait = next(line for line in drawn["delay"].lines if line.label == "queueing delay")
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
@@ -80,7 +80,7 @@ def test_a_plot_of_response_times_has_its_own_axis() -> None:
     assert goodput.get_xlim()[1] < 20
 
 
-def test_what_applications_wait_for_goes_through_the_figures() -> None:
+def test_distributions_of_response_times_have_the_percentiles_of_the_run() -> None:
     path = nw.Path(rate="20Mbit", rtt="40ms", buffer="1bdp")
     flows = [
         nw.Flow(id="ask", workload={"kind": "rpc"}),
@@ -99,7 +99,7 @@ def test_what_applications_wait_for_goes_through_the_figures() -> None:
     assert rtt.y[-1] is None, "the page is there, and nothing is connected"
 
 
-def test_the_last_of_what_is_counted_is_the_figure(run: nw.Run) -> None:
+def test_the_last_sample_has_the_counts_of_the_run(run: nw.Run) -> None:
     last = run.queue_samples.to_pylist()[-1]
     assert (last["t_s"], last["drops"], last["marks"]) == (
         5.0,
@@ -108,13 +108,13 @@ def test_the_last_of_what_is_counted_is_the_figure(run: nw.Run) -> None:
     )
 
 
-def test_every_axis_says_its_unit(run: nw.Run) -> None:
+def test_every_axis_has_a_unit(run: nw.Run) -> None:
     for picture in pictures(run, ["pacing"]):
         assert re.search(r"\(\w+\)", picture.x), picture.x
         assert re.search(r"\(\S+\)|packets", picture.y), picture.y
 
 
-def test_many_flows_are_drawn_in_part_and_that_is_told() -> None:
+def test_only_the_first_flows_are_drawn_and_the_caption_states_it() -> None:
     many = nw.run(
         scenario(flows=[nw.Flow("cubic", count=MOST_FLOWS + 3)]), sample_interval="pictures"
     )
@@ -123,7 +123,7 @@ def test_many_flows_are_drawn_in_part_and_that_is_told() -> None:
     assert f"The first {MOST_FLOWS} of {MOST_FLOWS + 3} flows" in throughput.about
 
 
-def test_several_queues_are_told_apart() -> None:
+def test_several_queues_have_separate_lines() -> None:
     hops = [nw.Hop(rate="20Mbit", rtt="5ms"), nw.Hop(rate="10Mbit", rtt="15ms", buffer="1bdp")]
     two = nw.Path(hop=hops, reverse=nw.Hop(rate="5Mbit"))
     several = nw.run(
@@ -141,7 +141,7 @@ def test_a_run_without_samples_has_nothing_to_draw() -> None:
 @pytest.mark.parametrize(
     ("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("deep/a.pdf", b"%PDF")]
 )
-def test_a_plot_is_written_as_its_name_says(
+def test_the_suffix_selects_the_format_of_a_plot(
     run: nw.Run, tmp_path: Path, name: str, begins: bytes
 ) -> None:
     run.plot(tmp_path / name, only=["throughput"])
@@ -179,7 +179,7 @@ def test_runs_side_by_side_have_the_same_axes(run: nw.Run) -> None:
     assert grid[0][1].get_title(loc="left").startswith("one\n1 bbr flow used ")
 
 
-def test_what_is_drawn_is_what_is_told(run: nw.Run) -> None:
+def test_a_line_has_the_values_of_the_samples(run: nw.Run) -> None:
     axes = run.plot(only=["throughput"]).axes[0]
     (line,) = (line for line in axes.get_lines() if line.get_label() == "cubic0")
     rows = [row for row in run.samples.to_pylist() if row["flow"] == "cubic0"]
@@ -199,7 +199,7 @@ def test_what_is_drawn_is_what_is_told(run: nw.Run) -> None:
         ({"file": "plot.gif"}, "PNG, SVG or PDF"),
     ],
 )
-def test_mistakes_are_told(run: nw.Run, given: dict[str, object], told: str) -> None:
+def test_invalid_arguments_are_errors(run: nw.Run, given: dict[str, object], told: str) -> None:
     with pytest.raises(nw.NarrowsError, match=re.escape(told)):
         run.plot(**given)  # type: ignore[arg-type]
 
@@ -230,7 +230,7 @@ def test_the_command_plots(command: Cli, tiny: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_picture")
-def test_json_is_the_same_whatever_is_drawn(command: Cli, tiny: Path) -> None:
+def test_plots_do_not_change_the_json(command: Cli, tiny: Path) -> None:
     def told(*args: str) -> dict[str, object]:
         done = command("run", tiny, "--json", *args)
         assert done.returncode == 0, done.stderr
@@ -239,7 +239,7 @@ def test_json_is_the_same_whatever_is_drawn(command: Cli, tiny: Path) -> None:
     assert told() == told("--plot") == told("--plot", "a.png") == told("--report", "a.html")
 
 
-def test_a_scenario_behind_plot_is_not_taken_for_a_picture(command: Cli, tiny: Path) -> None:
+def test_a_scenario_after_plot_is_an_error_with_a_remedy(command: Cli, tiny: Path) -> None:
     done = command("run", "--plot", tiny)
     assert done.returncode == 2
     assert "--plot tiny.png" in done.stderr
@@ -247,7 +247,7 @@ def test_a_scenario_behind_plot_is_not_taken_for_a_picture(command: Cli, tiny: P
 
 
 @pytest.mark.parametrize("words", [["race"], ["study", "latency"], ["latency", "h"]])
-def test_a_plot_that_is_always_a_file_is_not_said_to_be_drawn_in_the_terminal(
+def test_an_unknown_suffix_of_a_plot_is_an_error_with_a_remedy(
     command: Cli, words: list[str]
 ) -> None:
     done = command(*words, "--plot", "x.foo")
@@ -256,7 +256,7 @@ def test_a_plot_that_is_always_a_file_is_not_said_to_be_drawn_in_the_terminal(
     )  # fmt: skip
 
 
-def test_without_matplotlib_a_plot_says_what_to_install_and_a_sketch_works(tiny: Path) -> None:
+def test_without_matplotlib_a_plot_is_an_error_and_a_sketch_works(tiny: Path) -> None:
     code = (
         "import sys; sys.modules['matplotlib'] = None; from narrows.cli import main; "
         "main(sys.argv[1:])"
@@ -341,7 +341,7 @@ def case(**more: object) -> dict[str, object]:
         ([case(distance=6.9, loss=0.01)], "a random loss of 1 instead of 0 %"),
     ],
 )
-def test_how_sure_follows_the_evidence(evidence: object, told: str) -> None:
+def test_the_stated_certainty_follows_the_evidence(evidence: object, told: str) -> None:
     made = figures()
     provenance = made["provenance"]
     assert isinstance(provenance, dict)
@@ -350,7 +350,7 @@ def test_how_sure_follows_the_evidence(evidence: object, told: str) -> None:
     assert any("one seed (7)" in text for text in sure)
 
 
-def test_the_answer_says_who_got_what_and_what_everybody_waited() -> None:
+def test_the_answer_has_goodput_queueing_delay_and_rtt() -> None:
     made = nw.run(scenario(flows=[nw.Flow("bbr"), nw.Flow("cubic")]), sample_interval="off").json
     first, second, *_ = words.answer(made)
     for flow in made["flows"]:
@@ -372,7 +372,9 @@ def test_the_answer_says_who_got_what_and_what_everybody_waited() -> None:
         {"duration": "20ms"},
     ],
 )
-def test_every_kind_of_run_has_words_and_pictures(given: dict[str, object], tmp_path: Path) -> None:
+def test_every_type_of_run_has_sentences_and_pictures(
+    given: dict[str, object], tmp_path: Path
+) -> None:
     odd = nw.run(
         scenario(**given), sample_interval="1ms" if "duration" in given else "pictures", verdicts=10
     )
@@ -383,7 +385,7 @@ def test_every_kind_of_run_has_words_and_pictures(given: dict[str, object], tmp_
 
 
 @pytest.mark.parametrize("topic", LESSONS)
-def test_a_lesson_teaches_with_its_own_numbers(command: Cli, topic: str) -> None:
+def test_a_lesson_has_the_goodput_of_its_run(command: Cli, topic: str) -> None:
     done = command("explain", topic)
     if LESSONS[topic].needs not in {None, *QUEUES}:
         assert done.returncode == 2
@@ -402,7 +404,7 @@ def test_a_lesson_teaches_with_its_own_numbers(command: Cli, topic: str) -> None
     assert any(told(*scenario) for scenario in LESSONS[topic].scenarios.items())
 
 
-def test_a_lesson_that_is_unknown(command: Cli) -> None:
+def test_an_unknown_lesson_is_an_error(command: Cli) -> None:
     done = command("explain", "weather")
     assert done.returncode == 2
     assert "bufferbloat" in done.stderr
@@ -433,7 +435,7 @@ def test_a_legend_is_no_higher_than_its_picture(
     assert not [str(w.message) for w in recwarn if "layout" in str(w.message)]
     texts = [[text.get_text() for text in ax.get_legend().get_texts()] for ax in figure.axes]
     assert all(len(told) <= 12 for told in texts)
-    # What is no flow's stays: the rate of the path, the queue.
+    # Entries that belong to no flow stay: the rate of the path, the queue.
     assert "rate of the path" in texts[0]
     assert any(re.fullmatch(r"and \d+ more", one) for one in texts[0])
 

@@ -74,7 +74,7 @@ def test_texts_and_tables_are_equal(part: plain.Part) -> None:
         Table("", ("a",), ("b",), [[Cell(""), Cell("\x1b[1m")]]),
     ],
 )
-def test_lines_that_only_rich_can_lay_out_are_left_to_it(part: plain.Part) -> None:
+def test_lines_that_need_layout_are_printed_by_rich(part: plain.Part) -> None:
     assert plain.plain([part]) is None
 
 

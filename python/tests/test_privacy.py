@@ -1,4 +1,4 @@
-"""Pseudonyms, and measurements that are forgotten."""
+"""Pseudonyms, and the deletion of measurements."""
 
 from __future__ import annotations
 
@@ -415,7 +415,9 @@ def test_a_forgotten_measurement_leaves_no_bytes(stored: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [["--get", "a0", "--out", "m.json"], ["--json"], ["--last", "3"]])
-def test_a_deletion_has_no_other_task(stored: Path, command: Cli, other: list[str]) -> None:
+def test_forget_cannot_be_combined_with_other_options(
+    stored: Path, command: Cli, other: list[str]
+) -> None:
     done = command("history", "forget", "--all", *other)
     assert done.returncode == 2
     assert f"{other[0]}: does not apply to forget" in done.stderr
@@ -462,7 +464,7 @@ def test_old_measurements_are_forgotten_at_the_next_one(
     assert stored.exists()
 
 
-def test_the_command_forgets_what_is_selected(stored: Path, command: Cli) -> None:
+def test_the_command_forgets_the_selected_measurements(stored: Path, command: Cli) -> None:
     assert "select measurements" in command("history", "forget").stderr
     assert "select measurements" in command("history", "forget", "--all", "--id", "a0").stderr
     assert "narrows history forget" in command("history", "--all").stderr

@@ -1,4 +1,4 @@
-"""The check of prose (`tools/prose.py`): every rule's examples, and texts made for it."""
+"""The check of prose (`tools/prose.py`): the examples of every rule, and example texts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_right_examples_break_no_rule(name: str, text: str) -> None:
     assert found(prose.plain(text), kind(name)) == []
 
 
-def test_code_link_targets_and_comments_are_left_out() -> None:
+def test_code_link_targets_and_comments_are_excluded() -> None:
     page = """
         A `law` and [a page](twin.md#law), <!-- blame --> ``a ` law``.
 
@@ -60,7 +60,7 @@ def test_code_link_targets_and_comments_are_left_out() -> None:
     assert in_page(page.replace("\n        ", "\n")) == [(10, "blame")]
 
 
-def test_a_sentence_has_one_place_whatever_its_lines() -> None:
+def test_a_sentence_over_several_lines_has_one_place() -> None:
     page = (
         "A sentence ends. What\nis dropped counts.\n\n- first, lost\n  by chance\n- What is up?\n"
     )
@@ -87,7 +87,7 @@ def test_long_sentences(words: int, rules: list[str]) -> None:
     assert found(prose.plain(f"Before it. {sentence} After it.")) == rules
 
 
-def test_a_list_of_names_is_one_word() -> None:
+def test_a_list_of_names_counts_as_one_word() -> None:
     names = ", ".join(f"`{name}`" for name in "abcdefghijklmnopqrstuvwxyz")
     assert found(prose.plain(f"The kinds are {names} and `others`.")) == []
     links = ", ".join(f"[cc{n}](cc/cc{n}.md)" for n in range(30))
@@ -114,7 +114,7 @@ def test_wide_lines_are_those_that_can_be_wrapped() -> None:
     assert [line for _, line in prose.wide("a.md", page, 100)] == [1, 9]
 
 
-def test_python_gives_docstrings_and_messages() -> None:
+def test_docstrings_and_messages_of_python_are_checked() -> None:
     source = '''
 """What the module is for."""
 A = "one"
@@ -145,26 +145,26 @@ class Thing:
     ]  # fmt: skip
 
 
-def test_a_makefile_gives_the_help_of_its_targets() -> None:
+def test_the_help_of_targets_of_a_makefile_is_checked() -> None:
     text = "# What a comment has.\nall: setup ## What is built\n\techo law\n"
     hits = prose.violations(prose.makefile("Makefile", text), CONFIG)
     assert [(hit.line, hit.rule) for hit in hits] == [(2, "fused-relative")]
 
 
-def test_a_scenario_gives_comments_and_title() -> None:
+def test_comments_and_titles_of_scenarios_are_checked() -> None:
     text = '# What is it? It is\n# a law.\ntitle = "The law of it"\n# The blame.\n'
     hits = prose.violations(prose.scenario("a.toml", text), CONFIG)
     assert [(hit.line, hit.rule) for hit in hits] == [(1, "law"), (4, "blame"), (3, "law")]
 
 
-def test_typescript_gives_comments_and_messages() -> None:
+def test_comments_and_messages_of_typescript_are_checked() -> None:
     text = '/** What it is\n * of. */\nf("law", "a law", `${law} of a law`); // The blame.\n'
     hits = prose.violations(prose.typescript("a.ts", text), CONFIG)
     found = [(hit.line, hit.rule) for hit in hits]
     assert found == [(1, "fused-relative"), (3, "law"), (3, "law"), (3, "blame")]
 
 
-def test_rust_gives_doc_comments_and_messages_outside_of_tests() -> None:
+def test_doc_comments_and_messages_of_rust_are_checked_outside_of_tests() -> None:
     source = r"""//! What the module is for,
 //! in two lines.
 // the law

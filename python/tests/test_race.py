@@ -1,4 +1,4 @@
-"""`narrows race`: who is where on one path."""
+"""`narrows race`: the ranking of congestion controls on one path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from narrows.runs.race import FAIR, FIGURES, LIMITS, Lap, Race, plot, race, sent
 PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 
 
-def test_the_same_race_twice_is_the_same() -> None:
+def test_a_race_is_reproducible() -> None:
     once, again = (
         race(PATH, only=["reno", "bbr"], duration_s=12, seeds=2).json() for _ in range(2)
     )
@@ -26,7 +26,7 @@ def test_the_same_race_twice_is_the_same() -> None:
     assert [lap["cc"] for lap in once["laps"]] == ["reno", "bbr"]
 
 
-def test_what_is_told_is_what_runs_say() -> None:
+def test_results_are_those_of_separate_runs() -> None:
     lap = race(PATH, only=["bbr"], duration_s=12, seeds=1).laps[0]
     assert lap.intervals == {}
     alone = nw.run(
@@ -43,7 +43,7 @@ def test_what_is_told_is_what_runs_say() -> None:
     assert 0.5 <= lap.jain <= 1
 
 
-def test_a_late_comer_has_its_share_when_it_has_four_fifths_of_half() -> None:
+def test_in_a_fair_queue_a_later_flow_gets_its_share_at_once() -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms", queue="fq_codel")
     lap = race(path, only=["cubic"], duration_s=12, seeds=2).laps[0]
     assert FAIR < 1
@@ -75,7 +75,7 @@ def test_figures_are_means_over_seeds_with_their_intervals() -> None:
     assert set(told["laps"][0]["intervals"]) <= set(FIGURES)
 
 
-def test_a_place_that_intervals_do_not_decide_names_all_who_may_have_it() -> None:
+def test_the_sentence_names_results_without_a_significant_difference() -> None:
     of = {
         "family": "loss",
         "goodput_mbit": 9.5,
@@ -96,7 +96,7 @@ def test_a_place_that_intervals_do_not_decide_names_all_who_may_have_it() -> Non
     assert said.endswith("largest for c (80 ± 2 %).")
 
 
-def test_everyone_can_be_asked_for() -> None:
+def test_a_race_has_every_listed_congestion_control() -> None:
     done = CliRunner().invoke(
         cli.main, ["race", "--rate", "5Mbit", "--duration", "4s", "--seeds", "1", "--json"]
     )
@@ -129,7 +129,7 @@ def test_a_table_and_a_picture(tmp_path: Path) -> None:
     assert text.startswith("<?xml")
 
 
-def test_mistakes_are_told_once() -> None:
+def test_an_invalid_argument_is_reported_once() -> None:
     with pytest.raises(
         NarrowsError, match="--only quick: not a known congestion control; known: reno"
     ):
@@ -140,7 +140,7 @@ def test_mistakes_are_told_once() -> None:
     assert done.output.count("5Mbite") <= 2
 
 
-def test_a_race_of_which_the_path_can_run_nothing_is_an_error() -> None:
+def test_a_race_without_a_usable_congestion_control_is_an_error() -> None:
     done = CliRunner().invoke(cli.main, ["race", "--only", "xcp", "--duration", "4s"])
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
@@ -196,7 +196,7 @@ def test_names_in_the_picture_do_not_overlap() -> None:
     assert all(box.x1 <= points.bbox.x1 + 4 for box in boxes)
 
 
-def test_a_race_without_a_packet_ends_in_a_sentence(tmp_path: Path) -> None:
+def test_a_race_without_an_arrived_packet_has_no_results_and_a_reason(tmp_path: Path) -> None:
     # The first packet takes longer than the race.
     found = race(
         nw.Path(rate="50bit", rtt="20ms", buffer="10p"),

@@ -1,5 +1,5 @@
-"""`--record`: a run of either engine as a capture file, read back block by block, and by tshark
-where there is one.
+"""`--record`: a run of either engine as a capture file, read back block by block, and by tshark if
+it is installed.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def in_time(run: nw.Run, seen: list[Packet]) -> None:
     assert seen[-1].ns <= 3e9  # `duration` of each scenario
 
 
-def told(run: nw.Run, seen: list[Packet]) -> None:
-    """What the capture must say of a run."""
+def check_capture(run: nw.Run, seen: list[Packet]) -> None:
+    """Check that the capture agrees with the results of a run."""
     in_time(run, seen)
     comments = Counter(p.comment for p in seen if p.interface == PATH)
     assert all(p.comment for p in seen if p.interface == PATH)
@@ -169,7 +169,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[nw.Run, Path]:
 def test_a_simulated_run_is_a_capture(simulated: tuple[nw.Run, Path]) -> None:
     run, file = simulated
     seen = packets(file)
-    told(run, seen)
+    check_capture(run, seen)
     lost = sum(p.comment.endswith("the path lost it at random") for p in seen)
     assert lost > 0
 
@@ -188,7 +188,7 @@ def test_a_live_run_is_a_capture(tmp_path: Path) -> None:
     file, capture = tmp_path / "marked.toml", tmp_path / "live.pcapng"
     file.write_text(SCENARIO, encoding="utf-8")
     run = nw.run(file, engine="live", record=capture)
-    told(run, packets(capture))
+    check_capture(run, packets(capture))
     judged(capture)
 
 
@@ -219,8 +219,10 @@ route_back = ["back"]
 """
 
 
-def told_of_links(run: nw.Run, seen: list[Packet]) -> None:
-    """The capture of a network of links: every packet once at each host, drops with their link."""
+def check_capture_of_links(run: nw.Run, seen: list[Packet]) -> None:
+    """Check the capture of a network of links: every packet is there once at each host, and drops
+    name their link.
+    """
     in_time(run, seen)
     comments = Counter(p.comment for p in seen if p.interface == PATH)
     for queue in run.json["queues"]:
@@ -246,15 +248,15 @@ def linked(folder: Path, engine: Literal["sim", "live", "linux"]) -> tuple[nw.Ru
 
 
 def test_a_network_of_links_is_a_capture(tmp_path: Path) -> None:
-    told_of_links(*linked(tmp_path, "sim"))
+    check_capture_of_links(*linked(tmp_path, "sim"))
 
 
 def test_a_live_network_of_links_is_a_capture(tmp_path: Path) -> None:
     ready("cubic")
-    told_of_links(*linked(tmp_path, "live"))
+    check_capture_of_links(*linked(tmp_path, "live"))
 
 
-def test_where_it_cannot_be_written_nothing_runs(tmp_path: Path, command: Cli) -> None:
+def test_a_capture_that_cannot_be_written_prevents_the_run(tmp_path: Path, command: Cli) -> None:
     file = tmp_path / "marked.toml"
     file.write_text(SCENARIO, encoding="utf-8")
     with pytest.raises(OutputError, match="no such file or directory"):
@@ -264,7 +266,7 @@ def test_where_it_cannot_be_written_nothing_runs(tmp_path: Path, command: Cli) -
     assert done.returncode == 2
 
 
-def test_a_disk_that_fills_costs_the_capture_and_not_the_run(tmp_path: Path) -> None:
+def test_a_full_disk_loses_the_capture_and_not_the_run(tmp_path: Path) -> None:
     file, result, capture = tmp_path / "tiny.toml", tmp_path / "result", tmp_path / "out.pcapng"
     file.write_text(TINY, encoding="utf-8")
     command = [NARROWS, "run", file, "--record", capture, "--out", result, "--json"]
@@ -284,7 +286,7 @@ def test_a_disk_that_fills_costs_the_capture_and_not_the_run(tmp_path: Path) -> 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["result", "tiny.toml"]
 
 
-def test_a_disk_that_fills_does_not_cost_a_live_run(tmp_path: Path) -> None:
+def test_a_full_disk_does_not_lose_a_live_run(tmp_path: Path) -> None:
     ready("cubic", "reno")
     file = tmp_path / "marked.toml"
     file.write_text(SCENARIO, encoding="utf-8")

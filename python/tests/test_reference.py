@@ -100,7 +100,7 @@ def test_later_runs_start_later_on_the_same_path() -> None:
     assert transfers[0]["start"] == "0.137s"
 
 
-def test_a_case_is_read_as_it_was_written() -> None:
+def test_a_written_case_is_read_unchanged() -> None:
     for family, only in (("fifo", "fifo-bbr-10-20-1"), ("fct", "fct-cubic-15-0-2")):
         (name, tree), = chosen(family, only)[family].cases.items()  # fmt: skip
         runs = [
@@ -174,7 +174,7 @@ def test_super_packets_use_the_queue_disciplines_of_narrows() -> None:
     assert {name for name, tree in trees if record.queues_of(tree)} == {"fast"}
 
 
-def test_the_table_has_the_rate_of_linux_itself(
+def test_the_table_has_the_agreement_of_linux_with_itself(
     kernel: store.Kernel, simulated: list[tuple[str, int]], tmp_path: Path
 ) -> None:
     done = CliRunner().invoke(

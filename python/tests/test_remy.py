@@ -1,4 +1,4 @@
-"""`narrows remy`, and scenarios that name what it wrote."""
+"""`narrows remy`, and scenarios that use its trees."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ rtt_ratio < 2
 """
 
 
-def test_a_file_of_remys_becomes_a_tree_that_a_scenario_may_name(cli: Cli, tmp_path: Path) -> None:
+def test_a_file_of_remy_is_converted_to_a_tree_for_scenarios(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "two.dna").write_bytes(DNA)
     done = cli("remy", tmp_path / "two.dna", "-o", tmp_path / "two.remy")
     assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ def test_a_tree_beside_the_scenario_is_found_from_another_directory(
     assert sums[0] != sums[1]
 
 
-def test_the_text_itself_does_as_well() -> None:
+def test_a_tree_may_be_given_as_text() -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms")
     texts = [nw.cc.Remy(tree=tree) for tree in (TREE, "small")] + [nw.cc.Remy()]
     own, small, default = (
@@ -98,7 +98,7 @@ def test_the_text_itself_does_as_well() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00", b"hello", DNA[:-1], field(2, b"") * 1000])
-def test_what_is_no_file_of_remys_is_refused(cli: Cli, tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_file_of_remy_is_an_error(cli: Cli, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.dna").write_bytes(content)
     done = cli("remy", tmp_path / "x.dna", "-o", tmp_path / "x.remy")
     assert (done.returncode, done.stdout) == (2, "")

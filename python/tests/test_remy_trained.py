@@ -1,4 +1,4 @@
-"""The trained tree: its file, its training and its page belong together."""
+"""The trained tree: its file, its training and its page agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--seeds`: replications of a scenario, their intervals, and what the commands print of them."""
+"""`--seeds`: replications of a scenario, their intervals, and the output of the commands."""
 
 from __future__ import annotations
 

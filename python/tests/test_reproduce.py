@@ -1,5 +1,5 @@
-"""Published experiments: what was written down is well formed, is answered, and is told as it came
-out.
+"""Published experiments: their descriptions are valid, have implementations, and results outside of
+the accepted ranges are reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from narrows.runs.scenario import Flow, Scenario
 from narrows.runs.scenario import Path as ScenarioPath
 
 
-def test_every_experiment_is_answered_and_says_what_it_accepts() -> None:
+def test_every_experiment_has_an_implementation_and_accepted_ranges() -> None:
     assert list(ANSWERS) == list(experiments())
     for one in experiments().values():
         ids = [check.id for check in one.checks]
@@ -41,7 +41,7 @@ def test_every_experiment_is_answered_and_says_what_it_accepts() -> None:
         )
 
 
-def test_a_miss_is_of_a_check_and_has_its_experiment() -> None:
+def test_every_explanation_belongs_to_a_check_and_has_evidence() -> None:
     for name, one in experiments().items():
         assert set(misses(name)) <= {check.id for check in one.checks if check.accept is not None}
         checks = {check.id: check for check in one.checks}
@@ -95,13 +95,13 @@ def test_the_cells_of_the_published_maps_have_hosts_of_their_release() -> None:
         assert like.startswith(f"linux-{kernel}")
 
 
-def test_setups_are_all_that_is_kept_by() -> None:
+def test_every_module_with_experiments_is_in_setups() -> None:
     there = {file.stem for file in (ROOT / "python/narrows/reproduce").glob("*.py")}
     others = {"__init__", "checks", "command", "model", "published", "render", "running"}
     assert there - set(SETUPS) == others
 
 
-def test_both_ends_of_what_is_accepted_are_inside() -> None:
+def test_the_limits_of_an_accepted_range_are_inside() -> None:
     check = Check(id="a", of="A", published="2", unit="s", accept=(1.0, 3.0))
     assert [check.word(ours) for ours in (0.99, 1.0, 3.0, 3.01, None)] == [
         "outside",
@@ -113,7 +113,7 @@ def test_both_ends_of_what_is_accepted_are_inside() -> None:
     assert Check(id="a", of="A", published="2", unit="s").word(7.0) == "shown"
 
 
-def test_an_explanation_holds_on_its_side_and_near_its_experiment_only() -> None:
+def test_an_explanation_applies_only_near_the_result_of_its_experiment() -> None:
     """Ours 4.59 was once explained by an experiment that has 1.3, and counted as explained."""
     ratio = next(check for check in experiments()["fairness"].checks if check.id == "ratio-10MB")
     miss = misses("fairness")["ratio-10MB"]
@@ -129,7 +129,7 @@ def test_an_explanation_holds_on_its_side_and_near_its_experiment_only() -> None
         assert miss.explains(ratio, ours) is explained, ours
 
 
-def test_every_figure_of_the_stored_page_that_is_outside_is_explained_there() -> None:
+def test_every_stored_value_outside_of_its_range_is_explained() -> None:
     text = (ROOT / "docs/reference/reproduced.md").read_text(encoding="utf-8")
     for name, one in experiments().items():
         _, _, part = text.partition(f"\n## {name}\n")
@@ -147,7 +147,7 @@ def test_every_figure_of_the_stored_page_that_is_outside_is_explained_there() ->
             assert misses(name)[check.id].explains(check, float(ours)), row
 
 
-def test_a_bisection_that_finds_nothing_says_so() -> None:
+def test_a_bisection_without_a_result_is_reported() -> None:
     assert crossover(lambda buffer: 60 if buffer < 3 else 40, 12) == pytest.approx(3, rel=0.01)
     assert crossover(lambda _: 60, 7) is None
     assert crossover(lambda _: 40, 7) is None
@@ -192,7 +192,7 @@ class Steep(Lab):
         return out
 
 
-def test_the_losses_that_are_tried_are_moved_further_out_as_often_as_is_said() -> None:
+def test_the_range_of_loss_rates_is_extended_at_most_four_times() -> None:
     # Around 20 %, four points of 1.5 % each side, and as many further out each time: beyond 44 %
     # with the fourth.
     assert losses._WIDENED == 4
@@ -282,7 +282,7 @@ def test_tables_are_part_of_every_output(tmp_path: Path) -> None:
     assert {row.replace("\\|", "").count("|") for row in rows if "Mbit/s |" in row} >= {4}
 
 
-def test_a_quick_run_does_not_ask_for_explanations() -> None:
+def test_a_quick_run_needs_no_explanations() -> None:
     bad = replace(outcome(bbr_5=8.0), quick=True)
     text = render.markdown([bad], "x")
     assert "| not explained |" not in text
@@ -328,7 +328,7 @@ def outcome(**ours: float) -> Outcome:
     )
 
 
-def test_pages_tell_what_is_outside_and_why() -> None:
+def test_pages_list_values_outside_of_their_ranges_with_explanations() -> None:
     good, bad = outcome(), outcome(bbr_2=9.0, bbr_5=8.0)
     assert render.verdict([good]).startswith("7 of 7 published values (100.0 %)")
     text = render.markdown([bad], "narrows reproduce queue-model")
@@ -348,7 +348,7 @@ def test_pages_tell_what_is_outside_and_why() -> None:
     assert shown.count("<svg") == 7
 
 
-def test_the_command_lists_runs_keeps_and_writes(tmp_path: Path) -> None:
+def test_the_command_lists_experiments_and_stores_runs_and_pages(tmp_path: Path) -> None:
     listed = CliRunner().invoke(main, ["reproduce"])
     assert [line.split()[0] for line in listed.output.splitlines()] == list(ANSWERS)
     wrong = CliRunner().invoke(main, ["reproduce", "gird"])
@@ -386,7 +386,9 @@ def test_the_command_lists_runs_keeps_and_writes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["share-model", "queue-model", "bbr-faq", "loss-by-law", "loss-and-delay"]
 )
-def test_a_quick_run_answers_every_check_that_is_not_left_out(name: str, tmp_path: Path) -> None:
+def test_a_quick_run_has_a_value_for_every_check_that_is_not_omitted(
+    name: str, tmp_path: Path
+) -> None:
     done = CliRunner().invoke(
         main, ["reproduce", name, "--quick", "--into", str(tmp_path), "--json"]
     )

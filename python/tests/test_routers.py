@@ -56,7 +56,7 @@ def host(request: pytest.FixtureRequest) -> list[str]:
 
 
 def free_port() -> int:
-    """A TCP port that nobody uses."""
+    """An unused TCP port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -75,7 +75,7 @@ def serving(host: list[str]) -> Iterator[int]:
             server.terminate()
 
 
-def test_it_is_one_small_file(host: list[str]) -> None:
+def test_the_program_is_one_small_file(host: list[str]) -> None:
     assert Path(host[-1]).stat().st_size < MOST_BYTES
     told = subprocess.run([*host, "--version"], capture_output=True, text=True, check=True)
     assert told.stdout.startswith("narrows-host ")
@@ -84,7 +84,7 @@ def test_it_is_one_small_file(host: list[str]) -> None:
 
 
 @pytest.mark.parametrize("transport", ["quic", "udp"])
-def test_transports_that_it_lacks_are_refused_with_the_remedy(
+def test_unsupported_transports_are_errors_with_a_remedy(
     host: list[str], serving: int, transport: str
 ) -> None:
     words = ["measure", "127.0.0.1", "--port", str(serving), "--test", "tcp_down", "--transport"]
@@ -101,7 +101,7 @@ def test_transports_that_it_lacks_are_refused_with_the_remedy(
     assert "a small build" in far.stderr
 
 
-def test_it_serves_pings_and_response_times(serving: int) -> None:
+def test_the_program_serves_pings(serving: int) -> None:
     from narrows.host.live import HOST  # noqa: PLC0415 - it needs the package with this program
 
     measure = [HOST, "measure", "127.0.0.1", "--port", str(serving), "--test", "ping"]
@@ -118,7 +118,7 @@ def test_it_serves_pings_and_response_times(serving: int) -> None:
     assert time.monotonic() - begin < 30
 
 
-def test_it_measures_and_audits(host: list[str]) -> None:
+def test_the_program_measures_and_audits(host: list[str]) -> None:
     from narrows.host.live import HOST  # noqa: PLC0415 - it needs the package with this program
 
     port = free_port()

@@ -36,7 +36,7 @@ def _measured(cli: Cli, folder: Path, queue: str, *options: str) -> Measurement:
     return Measurement.of(json.loads(done.stdout))
 
 
-def test_a_fifo_treats_all_classes_alike(cli: Cli, tmp_path: Path) -> None:
+def test_a_fifo_gives_all_classes_the_same_rtt(cli: Cli, tmp_path: Path) -> None:
     measured = _measured(cli, tmp_path, 'queue = "fifo"')
     assert measured.test == "rrul"
     assert [flow.told["dscp"] for flow in measured.flows] == ["BE", "CS1", "CS5", "EF"] * 2

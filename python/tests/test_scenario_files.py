@@ -1,6 +1,4 @@
-"""What a scenario may read: nothing outside of its folder; and no message shows what is in a
-file.
-"""
+"""A scenario reads no files outside of its folder, and no message shows the content of a file."""
 
 from __future__ import annotations
 
@@ -79,7 +77,7 @@ def test_a_trace_that_is_no_regular_file_is_refused_by_every_reader(
     )
 
 
-def test_no_message_shows_what_is_in_a_file(folders: tuple[Path, Path]) -> None:
+def test_no_message_shows_the_content_of_a_file(folders: tuple[Path, Path]) -> None:
     own, _ = folders
     (own / "shadow").write_text(SECRET)
     done = CliRunner().invoke(main, ["check", str(scenario(own, "shadow"))])
@@ -124,7 +122,7 @@ def test_each_command_that_names_the_option_has_it(
     assert "No such option" not in with_option
 
 
-def test_what_is_built_in_python_names_any_file(folders: tuple[Path, Path]) -> None:
+def test_a_scenario_built_in_python_may_use_any_file(folders: tuple[Path, Path]) -> None:
     _, other = folders
     path = nw.Path(rtt="20ms", trace=str(other / "rates.csv"))
     run = nw.run(nw.Scenario(path, flows=[nw.Flow("reno")], duration="2s"))

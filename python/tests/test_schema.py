@@ -1,6 +1,4 @@
-"""Classes made from the registry: what editors and mypy see of them, and that they are classes like
-any other.
-"""
+"""Classes that are generated from the registry: their type stubs and their behaviour."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def made(module: str, name: str) -> type:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_the_stub_is_what_the_core_has(module: str) -> None:
+def test_the_stub_agrees_with_the_registry(module: str) -> None:
     file = ROOT / "python" / f"{MODULES[module].replace('.', '/')}.pyi"
     if RENEW:
         file.write_text(stub(module), encoding="utf-8")
@@ -59,7 +57,7 @@ def test_a_class_can_be_pickled_compared_and_shown(module: str, name: str) -> No
         one.kind = "another"
 
 
-def test_a_name_that_the_registry_lacks_is_none_of_the_module() -> None:
+def test_a_name_that_the_registry_lacks_is_an_attribute_error() -> None:
     assert {"Cubic", "Bbr"} <= set(dir(nw.cc))
     assert {"Htb", "HtbClass"} <= set(nw.queue.__all__)
     with pytest.raises(AttributeError, match=r"module 'narrows\.cc' has no attribute 'Cubik'"):

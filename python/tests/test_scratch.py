@@ -77,7 +77,7 @@ def test_a_folder_that_another_process_removes_is_created_again(
     assert not list(tmp_path.iterdir())
 
 
-def test_links_and_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_links_and_folders_of_other_users_remain(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "narrows-test.link").symlink_to("precious")
     if os.geteuid() == 0:

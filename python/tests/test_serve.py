@@ -1,8 +1,7 @@
-"""The server and the near end over real sockets: loopback, and an emulated path where rates are
-compared.
+"""The server and the client over real sockets: loopback, and an emulated path for rates.
 
-iperf3 (Debian's `iperf3`) is the judge, as client and as server; where it is not installed its
-tests say so.
+iperf3 (Debian's `iperf3`) is the reference, as client and as server; tests that need it are skipped
+if it is not installed.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def listening(port: int) -> None:
 
 
 def iperf3(*words: str | int, seconds: float = 30) -> dict[str, Any]:
-    """What an iperf3 client saw."""
+    """The JSON output of an iperf3 client."""
     if shutil.which("iperf3") is None:
         pytest.skip("iperf3 is not installed")
     done = subprocess.run(
@@ -119,7 +118,7 @@ def memory_kb(pid: int) -> int:
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
 
 
-def test_a_plain_iperf3_client_is_served_every_way() -> None:
+def test_an_iperf3_client_is_served_in_every_mode() -> None:
     with far_end() as (port, _):
         for way in ([], ["-R"], ["--bidir"], ["-P", 4], ["-R", "-P", 4], ["-O", 1, "-t", 2]):
             seen = iperf3("-c", "127.0.0.1", "-p", port, "-t", 1, *way)
@@ -174,7 +173,7 @@ def test_an_iperf3_server_is_measured() -> None:
             server.terminate()
 
 
-def test_a_measurement_has_what_was_asked_for(tmp_path: Path) -> None:
+def test_a_measurement_has_the_requested_flows_and_tests(tmp_path: Path) -> None:
     with far_end("--token", "correct-horse") as (port, _):
         (tmp_path / "token").write_text("correct-horse\nsecond line", encoding="utf-8")
         token = ("--token-file", str(tmp_path / "token"), "--duration", "700ms",
@@ -231,7 +230,7 @@ def test_a_measurement_has_what_was_asked_for(tmp_path: Path) -> None:
         assert 4_000_000 < asked["data"]["moved_bytes"] <= 5_000_000
 
 
-def test_congestion_controls_take_turns() -> None:
+def test_congestion_controls_alternate() -> None:
     allowed = (
         Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
         .read_text(encoding="utf-8")
@@ -261,7 +260,7 @@ def test_congestion_controls_take_turns() -> None:
         assert f"write --cc {allowed[0]}" in refused.stderr
 
 
-def test_five_hundred_clients_at_once_and_none_starves() -> None:
+def test_500_simultaneous_clients_all_make_progress() -> None:
     with far_end("--clients", "600", "--clients-per-address", "600") as (port, _):
         cookies, controls, loads = [], [], []
 
@@ -313,7 +312,7 @@ def test_five_hundred_clients_at_once_and_none_starves() -> None:
                     told = answer(control)
                 moved.append(told["moved"])
     moved.sort()
-    # Loopback shares evenly where nobody is forgotten: the least has a fair part of the middle.
+    # Loopback shares evenly: the minimum is a fair part of the median.
     assert moved[0] > 0.2 * moved[250] > 0
 
 
@@ -371,7 +370,7 @@ def test_the_wrong_token_and_garbage_are_refused_and_counted() -> None:
         assert child.poll() is None
 
 
-def test_who_says_nothing_is_shown_out_and_shuts_nobody_out() -> None:
+def test_silent_connections_are_closed_and_block_no_other_client() -> None:
     at = free_port()
     with far_end("--metrics", f"127.0.0.1:{at}") as (port, _), contextlib.ExitStack() as open_:
         for _ in range(600):
@@ -387,13 +386,13 @@ def test_who_says_nothing_is_shown_out_and_shuts_nobody_out() -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_its_exit_code_is_that_of_the_signal(how: signal.Signals) -> None:
+def test_the_exit_code_is_that_of_the_signal(how: signal.Signals) -> None:
     with far_end() as (_, child):
         child.send_signal(how)
         assert child.wait(10) == 128 + how
 
 
-def test_limits_are_kept_and_ctrl_c_ends_it() -> None:
+def test_limits_are_enforced_and_ctrl_c_ends_the_server() -> None:
     with far_end("--rate", "30Mbit", "--clients", "1", "--duration", "5s") as (port, child):
         for test in ("tcp_up", "tcp_down"):
             seen = measure(port, "--test", test, "--duration", "2s", "--streams", "2")
@@ -411,7 +410,7 @@ def test_limits_are_kept_and_ctrl_c_ends_it() -> None:
         assert child.wait(5) == 130
 
 
-def test_rates_are_iperf3s_on_the_same_path(tmp_path: Path) -> None:
+def test_rates_agree_with_iperf3_on_the_same_path(tmp_path: Path) -> None:
     if shutil.which("iperf3") is None:
         pytest.skip("iperf3 is not installed")
     ready()
@@ -443,7 +442,7 @@ def test_rates_are_iperf3s_on_the_same_path(tmp_path: Path) -> None:
     assert ours == pytest.approx(theirs, rel=0.02)
 
 
-def test_the_unit_is_printed_and_a_taken_port_is_told() -> None:
+def test_the_systemd_unit_is_printed_and_a_port_in_use_is_an_error() -> None:
     done = subprocess.run(
         [NARROWS, "serve", "--systemd-unit"], capture_output=True, text=True, check=True, timeout=30
     )

@@ -1,4 +1,4 @@
-"""What a server gives up once its sockets are open, and the unit that systemd confines it with."""
+"""The privileges that a server drops after it has opened its sockets, and its systemd unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from test_serve import HELLO, far_end, low_port
-from test_serve_limits import connect, frame, session, told, until
+from test_serve_limits import connect, frame, received_frame, session, until
 
 from narrows.host.live import HOST
 
@@ -21,7 +21,7 @@ CAP_NET_ADMIN, CAP_IPC_LOCK, CAP_SYS_NICE, CAP_SYS_RESOURCE = 12, 14, 23, 24
 
 
 def status(thread: Path) -> dict[str, str]:
-    """What the kernel says of a thread."""
+    """The status of a thread in /proc."""
     lines = (thread / "status").read_text(encoding="utf-8").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
@@ -45,7 +45,7 @@ def niceness(pid: int) -> set[int]:
         (["--policy", "fifo=5"], 65520, {CAP_SYS_NICE}),
     ],
 )
-def test_a_far_end_gives_up_root_files_and_calls(
+def test_a_server_drops_root_capabilities_and_system_calls(
     words: list[str], user: int, kept: set[int]
 ) -> None:
     root = os.geteuid() == 0
@@ -59,7 +59,7 @@ def test_a_far_end_gives_up_root_files_and_calls(
         control, _welcome = session(port)
         with control:
             control.sendall(frame({"do": "latency", "port": 20_000}))
-            assert told(control)["thread"] is True
+            assert received_frame(control)["thread"] is True
             if CAP_SYS_RESOURCE in capabilities(status(Path("/proc/self"))["CapEff"]):
                 # The thread for datagrams, by a limit that was raised before.
                 assert until(lambda: -10 in niceness(child.pid))
@@ -85,14 +85,14 @@ def congestion_controls(what: str) -> list[str]:
 
 
 def chosen(port: int, cc: str) -> dict[str, object]:
-    """The answer to a client that has requested a download with that congestion control."""
+    """The reply to a client that has requested a download with that congestion control."""
     control, welcome = session(port)
     with control, connect(port) as load:
         control.sendall(frame({"do": "open", "stream": 1, "direction": "down", "cc": cc}))
-        assert told(control)["is"] == "open"
+        assert received_frame(control)["is"] == "open"
         cookie = bytes.fromhex(str(welcome["cookie"]))
         load.sendall((b"NARR\x02d\0\1" + cookie).ljust(HELLO, b"\0"))
-        return told(control)
+        return received_frame(control)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root: the kernel refuses by itself")
@@ -115,7 +115,7 @@ def test_a_client_cannot_make_the_kernel_load_a_congestion_control() -> None:
     assert congestion_controls("available") == loaded
 
 
-def test_only_root_becomes_another_user() -> None:
+def test_root_and_unknown_names_are_invalid_users() -> None:
     words = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--user"]
     for user, why in (("0", "that is root"), ("nobody-has-this-name", "getent passwd")):
         refused = subprocess.run(
@@ -153,7 +153,7 @@ def test_help_of_a_subcommand_is_its_usage(command: str, option: str) -> None:
     assert "unknown option" not in done.stdout
 
 
-def test_a_far_end_that_is_tied_still_ends_with_its_parent() -> None:
+def test_a_tied_server_ends_with_its_parent() -> None:
     # Changing the user makes the kernel forget that.
     program = (
         "import subprocess, sys\n"

@@ -30,7 +30,7 @@ LEAST = 10
 
 @contextlib.contextmanager
 def plain_server() -> Iterator[int]:
-    """A server that answers each connection at once; its port."""
+    """The port of a server that replies to each connection at once."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
 
         def serve() -> None:
@@ -47,8 +47,8 @@ def plain_server() -> Iterator[int]:
             server.shutdown(socket.SHUT_RDWR)
 
 
-def all_get_in(port: int, going_on: Callable[[int], bool]) -> None:
-    """Clients of another address, one after another, while the attack goes on."""
+def check_admission(port: int, going_on: Callable[[int], bool]) -> None:
+    """Check that clients of another address are admitted in time during the attack."""
     waits = []
     with plain_server() as plain:
         n = 0
@@ -65,7 +65,7 @@ def all_get_in(port: int, going_on: Callable[[int], bool]) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", b"G"])
-def test_500_silent_connections_of_one_host_keep_nobody_out(first: bytes) -> None:
+def test_500_silent_connections_of_one_host_block_no_other_client(first: bytes) -> None:
     with serve_load.far_end(HOST) as (port, _), contextlib.ExitStack() as open_:
         for _ in range(500):
             link = socket.create_connection(
@@ -74,10 +74,10 @@ def test_500_silent_connections_of_one_host_keep_nobody_out(first: bytes) -> Non
             open_.enter_context(link)
             with contextlib.suppress(OSError):
                 link.sendall(first)
-        all_get_in(port, lambda n: n < 3 * LEAST)
+        check_admission(port, lambda n: n < 3 * LEAST)
 
 
-def test_20_000_connections_of_one_host_keep_nobody_out() -> None:
+def test_20_000_connections_of_one_host_block_no_other_client() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 16_000:
         pytest.skip(f"RLIMIT_NOFILE allows {hard} descriptors; 16,000 are needed")
@@ -86,7 +86,7 @@ def test_20_000_connections_of_one_host_keep_nobody_out() -> None:
         with serve_load.far_end(HOST) as (port, _):
             words = ["-c", serve_load.FLOOD, str(port), "20000", serve_load.CROWD]
             with subprocess.Popen([sys.executable, *words]) as flood:
-                all_get_in(port, lambda _: flood.poll() is None)
+                check_admission(port, lambda _: flood.poll() is None)
                 assert flood.wait() == 0
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -102,7 +102,7 @@ def checksum(data):
         total = (total & 0xffff) + (total >> 16)
     return ~total & 0xffff
 for n in range(20000):
-    # Addresses of the network that no host has: nobody resets the server's half of the connection.
+    # Unused addresses of the network: no host resets the server's half of the connection.
     near = bytes([198, 51, 100, 10 + n % 240])
     head = [1024 + n % 60000, port, n * 65537 % 2**32, 0, 0x50, 2, 65535, 0, 0]
     tcp = struct.pack(">HHIIBBHHH", *head)
@@ -127,7 +127,7 @@ print(max(waits))
 """
 
 
-def test_half_open_connections_keep_nobody_out() -> None:
+def test_half_open_connections_block_no_client() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         child = started(open_, 1, *between.far, str(HOST), "serve", "--tied")
         assert child.poll() is None

@@ -1,4 +1,4 @@
-"""What the server allows one session, one address and everybody: seats, connections, bytes, rate,
+"""The limits of the server per session, per address and in total: seats, connections, bytes, rate,
 packets, silence.
 """
 
@@ -35,8 +35,8 @@ def frame(value: object) -> bytes:
     return struct.pack(">I", len(text)) + text
 
 
-def told(of: socket.socket) -> dict[str, object]:
-    """The next frame."""
+def received_frame(of: socket.socket) -> dict[str, object]:
+    """The content of the next frame."""
     head = of.recv(4, socket.MSG_WAITALL)
     assert len(head) == 4, "it hung up"
     return dict(json.loads(of.recv(struct.unpack(">I", head)[0], socket.MSG_WAITALL)))
@@ -61,17 +61,17 @@ def proof(token: str, role: str, nonces: tuple[bytes, bytes], addresses: tuple[s
 def session(
     port: int, source: str = "127.0.0.1", token: str | None = None, to: str | None = None
 ) -> tuple[socket.socket, dict[str, object]]:
-    """A control connection, and the answer to the proof."""
+    """A control connection, and the reply to the proof."""
     control, nonce = connect(port, source), os.urandom(16)
     control.sendall((b"NARR\x02c\0\0" + nonce).ljust(HELLO, b"\0"))
-    greeting = told(control)
+    greeting = received_frame(control)
     assert (greeting["is"], greeting["protocol"]) == ("greeting", 2)
     here, there = f"{source}:{control.getsockname()[1]}", to or f"127.0.0.1:{port}"
     assert greeting["you"] == here
     nonces = (nonce, bytes.fromhex(str(greeting["nonce"])))
     proved = token and proof(token, "client", nonces, (here, there))
     control.sendall(frame({"proof": proved, "to": there}))
-    answer = told(control)
+    answer = received_frame(control)
     if token and answer["is"] == "welcome":
         assert answer["proof"] == proof(token, "server", nonces, (here, there))
     return control, answer
@@ -87,7 +87,7 @@ def until(done: Callable[[], bool], seconds: float = 20) -> bool:
     return True
 
 
-def test_the_table_of_limits_is_the_programs() -> None:
+def test_the_table_of_limits_is_that_of_the_program() -> None:
     printed = subprocess.run(
         [HOST, "serve", "--limits"], capture_output=True, text=True, check=True, timeout=20
     )
@@ -104,7 +104,7 @@ def test_the_table_of_limits_is_the_programs() -> None:
         assert not row["option"] or f"  {row['option']} {row['metavar']} " in help_text
 
 
-def test_one_address_leaves_seats_to_others() -> None:
+def test_sessions_are_limited_per_address_and_network() -> None:
     with (
         far_end("--clients", "4", "--clients-per-address", "3") as (port, _),
         contextlib.ExitStack() as open_,
@@ -124,7 +124,7 @@ def test_one_address_leaves_seats_to_others() -> None:
         control, answer = session(port, "127.1.0.2")
         open_.enter_context(control)
         assert answer["is"] == "welcome"
-        # All seats are taken now; one that is given back is somebody else's.
+        # All seats are taken now; a returned seat is free for another client.
         control.sendall(frame({"do": "bye"}))
         assert control.recv(1) == b""
         control, answer = session(port, "127.1.0.3")
@@ -135,7 +135,7 @@ def test_one_address_leaves_seats_to_others() -> None:
 @pytest.mark.parametrize(
     "first", [b"", b"G", b"GET /", b"NARR", (b"NARR\x02c").ljust(HELLO, b"\0"), b"abc"]
 )
-def test_one_byte_does_not_make_a_connection_known(first: bytes) -> None:
+def test_unauthenticated_connections_with_data_are_limited(first: bytes) -> None:
     at = free_port()
     with far_end("--metrics", f"127.0.0.1:{at}") as (port, _), contextlib.ExitStack() as open_:
         for _ in range(150):
@@ -147,7 +147,7 @@ def test_one_byte_does_not_make_a_connection_known(first: bytes) -> None:
         _control.close()
 
 
-def test_descriptors_run_out_and_others_still_get_in() -> None:
+def test_with_exhausted_descriptors_other_addresses_are_accepted() -> None:
     serve = f"{HOST} serve --bind 127.0.0.1 --port 0 --tied"
     words = ["sh", "-c", f"ulimit -n 64; exec {serve}"]
     with (
@@ -166,7 +166,7 @@ def test_descriptors_run_out_and_others_still_get_in() -> None:
                 control, answer = session(port, source)
                 open_.enter_context(control)
                 assert answer["is"] == "welcome"
-            # It sleeps while nobody comes.
+            # It sleeps without connections.
             spent = (  # noqa: E731
                 lambda: sum(
                     map(
@@ -185,7 +185,7 @@ def test_descriptors_run_out_and_others_still_get_in() -> None:
             child.kill()
 
 
-def test_a_flood_of_connections_is_reset_and_another_address_gets_in() -> None:
+def test_a_flood_of_connections_is_reset_and_another_address_accepted() -> None:
     at = free_port()
     with far_end("--metrics", f"127.0.0.1:{at}", "--new-connections", "20") as (port, _):
         for _ in range(400):
@@ -209,21 +209,21 @@ def connected(source):
     link.settimeout(20)
     link.connect(far)
     return link
-def told(link):
+def received_frame(link):
     return json.loads(link.recv(struct.unpack(">I", link.recv(4, socket.MSG_WAITALL))[0],
     socket.MSG_WAITALL))
 client = connected("2001:db8:ffff::1")
 client.sendall(b"NARR\\x02c".ljust(37, b"\\0"))
-greeting = told(client)
+greeting = received_frame(client)
 # Each of another /64; all of them stay open and say nothing.
 crowd = [connected(f"2001:db8:1:{n:x}::1") for n in range(2000)]
 text = json.dumps({"proof": None}).encode()
 client.sendall(struct.pack(">I", len(text)) + text)
-print(told(client)["is"])
+print(received_frame(client)["is"])
 """
 
 
-def test_a_crowd_of_networks_does_not_keep_a_client_out() -> None:
+def test_clients_of_many_networks_block_no_other_client() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         for words, address in (
             (between.near, "2001:db8:ffff::1"),
@@ -272,7 +272,7 @@ def test_objects_of_pages_are_charged_to_their_session() -> None:
             assert 100_000 < first < 2_500_000
             # Not more than all bytes, but for heads of answers.
             assert first + fetch(port, welcome["cookie"], 8_000_000, 4, 4) < 3_000_000 + 10_000
-            answer = told(control)
+            answer = received_frame(control)
             assert (answer["is"], "limit" in str(answer["why"])) == ("over", True)
     with far_end() as (port, child):
         control, welcome = session(port)
@@ -284,7 +284,7 @@ def test_objects_of_pages_are_charged_to_their_session() -> None:
                 served += b"200 OK" in link.recv(100)
             assert served == 32
             assert memory_kb(child.pid) < before + 32 * 400
-            # They are somebody else's as little as the session is.
+            # Another address can use them as little as the session.
             with connect(port, "127.0.0.2") as other:
                 other.sendall(f"GET /{welcome['cookie']}/1000 HTTP/1.1\r\n\r\n".encode())
                 assert b"404" in other.recv(100)
@@ -405,7 +405,7 @@ def asked(port: int, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_false_far_end_that_passes_everything_on_is_not_welcomed() -> None:
+def test_a_relay_between_client_and_server_is_detected() -> None:
     with far_end("--token", TOKEN) as (port, _), relay(port) as false:
         refused = asked(false, "--token", TOKEN)
         assert refused.returncode == 2
@@ -448,7 +448,7 @@ def false_far_end(answers: list[list[dict[str, object]]]) -> Iterator[tuple[int,
             thread.join(20)
 
 
-def test_a_far_end_has_to_prove_itself() -> None:
+def test_a_server_must_prove_that_it_knows_the_token() -> None:
     greeting: dict[str, object] = {
         "is": "greeting",
         "narrows": "9",
@@ -470,12 +470,12 @@ def test_a_far_end_has_to_prove_itself() -> None:
         assert heard[1:] in ([], [b""])
 
 
-def test_older_and_newer_ones_are_told_so() -> None:
+def test_another_protocol_version_is_refused_with_the_reason() -> None:
     with far_end("--token", TOKEN) as (port, _):
         for version, words in ((1, "update your narrows"), (3, "update this server")):
             with connect(port) as older:
                 older.sendall(b"NARR" + bytes([version]) + b"c".ljust(HELLO - 5, b"\0"))
-                answer = told(older)
+                answer = received_frame(older)
                 assert answer["is"] == "refused"
                 assert words in str(answer["why"])
                 assert older.recv(1) == b""
@@ -490,35 +490,35 @@ def test_older_and_newer_ones_are_told_so() -> None:
         refused = asked(port, "--token", TOKEN)
         assert refused.returncode == 2
         assert "narrows 0.0.9 with version 1" in refused.stderr
-        # It was told no proof: that of version 1 is worth something elsewhere.
+        # It received no proof: a proof of version 1 is valid for other servers.
         assert heard[0].startswith(b"NARR\x02c")
         assert heard[1].startswith(b"NARR\x01c")
         assert heard[2:] == [b""]
 
 
-def test_a_hundred_threads_are_not_made_at_once() -> None:
+def test_the_threads_for_timed_requests_are_limited() -> None:
     with far_end() as (port, _):
         control, _welcome = session(port)
         with control:
             control.sendall(
                 b"".join(frame({"do": "latency", "port": 20_000 + n}) for n in range(100))
             )
-            made = [told(control)["thread"] for _ in range(100)]
+            made = [received_frame(control)["thread"] for _ in range(100)]
     assert made[0] is True
     assert sum(map(bool, made)) < 10
 
 
-def test_a_thread_for_timed_questions_has_a_port_that_may_be_answered() -> None:
+def test_a_thread_for_timed_requests_needs_an_unprivileged_port() -> None:
     with far_end("--echo", str(ECHO)) as (port, _):
         control, _welcome = session(port)
         with control:
             for refused in (0, 1, 53, 1023, port, ECHO):
                 control.sendall(frame({"do": "latency", "port": refused}))
-                answer = told(control)
+                answer = received_frame(control)
                 assert (answer["is"], answer["thread"]) == ("latency", False), refused
                 assert "above 1023" in str(answer["why"])
             control.sendall(frame({"do": "latency", "port": 20_000}))
-            assert told(control)["thread"] is True
+            assert received_frame(control)["thread"] is True
 
 
 ECHO, STAMP, IRTT, BOARD = 20_001, 20_002, 20_003, 20_004
@@ -577,7 +577,7 @@ def stormy(
     return int(sent), int(answers), over == "True"
 
 
-def test_no_two_services_answer_each_other_for_ever() -> None:
+def test_two_servers_do_not_reply_to_each_other_endlessly() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         others = [str(int(word) + 100) if word.isdigit() else word for word in SERVICES]
         serve = (*between.far, str(HOST), "serve", "--tied", "--port")
@@ -599,7 +599,7 @@ def test_no_two_services_answer_each_other_for_ever() -> None:
 KERNEL = 20_005
 
 
-def test_no_two_services_of_two_hosts_answer_each_other_with_and_without_xdp() -> None:
+def test_servers_of_two_hosts_do_not_reply_endlessly_with_xdp() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         at = "127.0.0.1:9"
         others = [str(int(word) + 100) if word.isdigit() else word for word in SERVICES]
@@ -679,7 +679,7 @@ def test_an_unvalidated_address_gets_no_more_than_it_sent() -> None:
         assert opened > 0
 
 
-def test_an_echo_answers_other_programs_a_hundred_times_a_second() -> None:
+def test_an_echo_sends_at_most_100_replies_per_second() -> None:
     with far_end(*SERVICES), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ask:
         ask.connect(("127.0.0.1", ECHO))
         ask.settimeout(0.5)

@@ -1,4 +1,4 @@
-"""Clients of the server that do not read, and questions to all hosts at once."""
+"""Clients of the server that do not read, and broadcast and multicast requests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import time
 from pathlib import Path
 
 from test_serve import HELLO, far_end
-from test_serve_limits import SERVICES, connect, frame, session, started, told, until
+from test_serve_limits import SERVICES, connect, frame, received_frame, session, started, until
 from wires import DEVICE, run, wire
 
 from narrows.host.live import HOST
 
 
 def ask(control: socket.socket, request: dict[str, object], expected: str) -> None:
-    """A request, and its answer among samples."""
+    """A request, and its reply among samples."""
     control.sendall(frame(request))
-    while told(control)["is"] != expected:
+    while received_frame(control)["is"] != expected:
         pass
 
 
@@ -32,7 +32,7 @@ def downloads(port: int, source: str, streams: int) -> tuple[socket.socket, list
         link = connect(port, source)
         hello = b"NARR\x02d" + struct.pack(">H", n) + bytes.fromhex(str(welcome["cookie"]))
         link.sendall(hello.ljust(HELLO, b"\0"))
-        assert told(control)["is"] == "joined"
+        assert received_frame(control)["is"] == "joined"
         links.append(link)
     return control, links
 
@@ -72,7 +72,7 @@ def closed(control: socket.socket) -> bool:
     return False
 
 
-def test_slow_readers_do_not_hold_the_memory_of_others() -> None:
+def test_slow_readers_do_not_block_the_memory_of_other_sessions() -> None:
     with far_end("--memory", "8MB") as (port, _), contextlib.ExitStack() as open_:
         readers = []
         for source in ("127.1.0.1", "127.2.0.1"):
@@ -100,7 +100,7 @@ def test_slow_readers_do_not_hold_the_memory_of_others() -> None:
         assert until(lambda: queues(port)[0] == 0)
 
 
-def test_data_for_a_stream_that_only_sends_is_not_kept() -> None:
+def test_data_for_a_send_only_stream_are_not_stored() -> None:
     with far_end() as (port, _):
         control, links = downloads(port, "127.0.0.1", 8)
         with control, contextlib.ExitStack() as open_:
@@ -121,7 +121,7 @@ def test_data_for_a_stream_that_only_sends_is_not_kept() -> None:
             assert received(links[0], 0.5) > 100_000
 
 
-def test_unread_objects_leave_nothing_in_the_kernel() -> None:
+def test_unread_objects_leave_no_data_in_the_kernel() -> None:
     with far_end() as (port, _), contextlib.ExitStack() as open_:
         for last in ("", "Connection: close\r\n"):
             control, welcome = session(port)
@@ -174,7 +174,7 @@ print(answers(socket.AF_INET, "198.51.100.2", "198.51.100.1"),
 """
 
 
-def test_questions_to_all_hosts_are_not_answered() -> None:
+def test_broadcast_and_multicast_requests_get_no_reply() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         for words, address in (
             (between.near, "2001:db8:ffff::1"),

@@ -1,5 +1,5 @@
 """`narrows new topology shaped-devices`: the scenario has the rates of the files, HTB and CAKE
-share them as they promise, and mistakes have a place.
+share them accordingly, and errors have a place.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def test_queues_of_the_column_sqm(tmp_path: Path) -> None:
         (HEAD + "".join(row("1", str(i), "AP") for i in range(64)), "has more than 63 devices"),
     ],
 )  # fmt: skip
-def test_mistakes_in_the_devices_have_a_place(tmp_path: Path, rows: str, told: str) -> None:
+def test_errors_in_the_devices_have_a_place(tmp_path: Path, rows: str, told: str) -> None:
     with pytest.raises(NarrowsError) as error:
         scenario(*written(tmp_path, rows))
     assert told in str(error.value)
@@ -244,7 +244,7 @@ def _deep(depth: int) -> object:
         ("[" * 100_000, "network.json:1:1: is nested too deeply"),
     ],
 )  # fmt: skip
-def test_mistakes_in_the_network_have_a_place(tmp_path: Path, tree: object, told: str) -> None:
+def test_errors_in_the_network_have_a_place(tmp_path: Path, tree: object, told: str) -> None:
     with pytest.raises(NarrowsError) as error:
         scenario(*written(tmp_path, tree=tree))
     assert told in str(error.value)

@@ -1,5 +1,5 @@
-"""Programs over an emulated path. What the machine cannot is left out with the reason, a run that
-was too late too.
+"""Programs over an emulated path. A test is skipped, with the reason, if the machine lacks a
+feature or if the run failed its self-check.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def python(tmp_path: Path, name: str, text: str) -> str:
 
 
 def number(tmp_path: Path, server: str, client: str, *path: str) -> float:
-    """What the client prints, unless the instruments do not trust it."""
+    """The output of the client; the test is skipped if the run failed its self-check."""
     seen = tmp_path / "seen.json"
     far = python(tmp_path, "server.py", server)
     done = shell(
@@ -96,14 +96,14 @@ def number(tmp_path: Path, server: str, client: str, *path: str) -> float:
     return float(done.stdout)
 
 
-def test_the_rate_is_as_asked(tmp_path: Path) -> None:
+def test_the_goodput_is_that_of_the_option_rate(tmp_path: Path) -> None:
     ready("cubic")
     goodput = number(tmp_path, SERVER, CLIENT, "--rate", "20Mbit", "--rtt", "10ms")
     # Of the rate, 1448 of each 1514 bytes are payload; connecting takes a few round trips.
     assert goodput == pytest.approx(20 * 1448 / 1514, rel=0.03)
 
 
-def test_the_rtt_is_as_asked(tmp_path: Path) -> None:
+def test_the_rtt_is_that_of_the_option_rtt(tmp_path: Path) -> None:
     ready()
     assert number(tmp_path, ECHO, ASK, "--rate", "20Mbit", "--rtt", "40ms") == pytest.approx(
         40, rel=0.03
@@ -121,7 +121,7 @@ for _ in range(int(sys.argv[1])):
 
 
 def seen_by(tmp_path: Path, *path: str | Path, command: list[str]) -> tuple[dict[str, Any], str]:
-    """What a shell tells of each direction, as JSON and in words."""
+    """The counters of each direction of a shell, as JSON and as text."""
     seen = tmp_path / "seen.json"
     done = shell(*path, "--json", seen, command=command)
     assert done.returncode == 0, done.stderr
@@ -187,8 +187,10 @@ def test_up_and_down_are_those_of_a_simulated_measurement(tmp_path: Path) -> Non
         assert live.rate_mbit(way) == pytest.approx(rate * 1448 / 1514, rel=0.1)
 
 
-def told(tmp_path: Path, *, command: list[str], beside: list[str]) -> tuple[dict[str, Any], str]:
-    """The instruments of a shell in which `beside` runs on the far host, and its words."""
+def self_check(
+    tmp_path: Path, *, command: list[str], beside: list[str]
+) -> tuple[dict[str, Any], str]:
+    """The self-check of a shell in which `beside` runs on the far host, and its messages."""
     seen = tmp_path / "seen.json"
     far = [word for line in beside for word in ("--far", line)]
     done = shell("--rate", "20Mbit", "--json", seen, *far, command=command)
@@ -196,10 +198,10 @@ def told(tmp_path: Path, *, command: list[str], beside: list[str]) -> tuple[dict
     return json.loads(seen.read_text(encoding="utf-8"))["instruments"], done.stderr
 
 
-def test_a_shell_without_a_packet_says_that_nobody_can_tell(tmp_path: Path) -> None:
+def test_a_shell_without_a_packet_has_no_self_check_result(tmp_path: Path) -> None:
     ready()
     # A device that comes up sends packets of its own: without an address it has nothing to say.
-    by = told(
+    by = self_check(
         tmp_path,
         command=["ip", "link", "set", "e0", "down"],
         beside=["ip link set e0 down; sleep 60"],
@@ -227,12 +229,12 @@ def kernel_default() -> str:
     return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="utf-8").strip()
 
 
-def test_what_is_sent_to_a_device_that_is_down_is_lost_and_the_shell_goes_on(
+def test_packets_to_a_device_that_is_down_are_counted_as_lost(
     tmp_path: Path,
 ) -> None:
     ready()
     send = [*python(tmp_path, "send.py", SEND).split(), "100"]
-    instruments, words = told(
+    instruments, words = self_check(
         tmp_path, command=send, beside=["ip link set e0 down; echo > /dev/null; sleep 60"]
     )
     assert instruments["device"]["down"] >= 100
@@ -240,11 +242,11 @@ def test_what_is_sent_to_a_device_that_is_down_is_lost_and_the_shell_goes_on(
     assert "the device of a host was down" in words
 
 
-def test_where_a_device_is_deleted_what_was_seen_until_then_is_told(tmp_path: Path) -> None:
+def test_after_the_deletion_of_a_device_the_counters_are_reported(tmp_path: Path) -> None:
     ready()
     ask = shlex.join(python(tmp_path, "client.py", ASK).split())
     # The answers have crossed the path when the device goes.
-    instruments, words = told(
+    instruments, words = self_check(
         tmp_path,
         command=["sh", "-c", f"{ask} && ip link del e0; sleep 60"],
         beside=[python(tmp_path, "server.py", ECHO)],
@@ -266,7 +268,7 @@ def test_a_path_alone_is_enough_of_a_scenario(tmp_path: Path) -> None:
     assert done.stderr.startswith(f'{file}:2: path.rate = "10xbit" has no known unit')
 
 
-def test_a_scenario_is_a_path_and_its_figures_are_told(tmp_path: Path) -> None:
+def test_a_scenario_is_a_path_and_its_counters_are_reported(tmp_path: Path) -> None:
     ready()
     file = tmp_path / "path.toml"
     file.write_text(
@@ -294,8 +296,8 @@ def test_every_packet_may_be_recorded(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert {packet.interface for packet in packets(capture)} == {0, 1}
-    # The interfaces are in the order of the path's ports: the first one is far's, and near is the
-    # one that asks.
+    # The interfaces are in the order of the path's ports: the first one is far's, and near sends
+    # the requests.
     raw = capture.read_bytes()
     assert 0 < raw.index(b"far\0") < raw.index(b"near")
     asked = [
@@ -309,7 +311,7 @@ def test_every_packet_may_be_recorded(tmp_path: Path) -> None:
     }
 
 
-def test_both_names_are_known_and_nothing_else_is_there() -> None:
+def test_the_names_near_and_far_resolve_in_the_shell_only() -> None:
     ready()
     text = (
         "import socket; print(socket.gethostbyname('near'), socket.gethostbyname('far'), "
@@ -348,7 +350,9 @@ def test_both_names_are_known_and_nothing_else_is_there() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_starts(words: list[str], said: str) -> None:
+def test_invalid_arguments_are_errors_before_the_program_starts(
+    words: list[str], said: str
+) -> None:
     ready()
     done = subprocess.run(
         [NARROWS, *words], capture_output=True, text=True, check=False, timeout=30
@@ -357,7 +361,7 @@ def test_what_is_wrong_is_told_before_anything_starts(words: list[str], said: st
     assert said in done.stderr
 
 
-def test_without_a_command_it_is_a_shell() -> None:
+def test_without_a_command_a_shell_is_started() -> None:
     ready()
     done = subprocess.run(
         [NARROWS, "shell", "--rate", "1Mbit"],
@@ -393,7 +397,7 @@ def asleep(front: int) -> list[int]:
     raise AssertionError("its programs did not start")
 
 
-def test_ctrl_c_at_the_terminal_ends_it_and_leaves_nothing() -> None:
+def test_ctrl_c_at_the_terminal_ends_all_processes() -> None:
     ready()
     pid, terminal = pty.fork()
     if pid == 0:
@@ -417,7 +421,7 @@ def test_ctrl_c_at_the_terminal_ends_it_and_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
 )
-def test_nothing_is_left_however_it_ends(how: signal.Signals, code: int) -> None:
+def test_no_process_remains_after_any_signal(how: signal.Signals, code: int) -> None:
     ready()
     words = [NARROWS, "shell", "--rate", "1Mbit", "--far", "sleep 60", "--", "sleep", "60"]
     with subprocess.Popen(words, stderr=subprocess.DEVNULL) as front:

@@ -1,6 +1,4 @@
-"""Files that survive a crash: every call of the system fails once, and every byte of a last line is
-cut once.
-"""
+"""Files that survive a crash: every system call fails once; a last line is cut at every byte."""
 
 from __future__ import annotations
 
@@ -73,7 +71,7 @@ def failures(error: int, act: Callable[[], object]) -> Iterator[tuple[str, bool]
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO])
-def test_a_chain_is_as_it_was_whichever_call_fails(tmp_path: Path, error: int) -> None:
+def test_a_chain_is_unchanged_after_any_failed_system_call(tmp_path: Path, error: int) -> None:
     chain = Chain(tmp_path / "kept.jsonl")
     chain.append({"n": 0})
     before = chain.file.read_bytes()
@@ -90,7 +88,9 @@ def test_a_chain_is_as_it_was_whichever_call_fails(tmp_path: Path, error: int) -
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO])
-def test_a_file_is_replaced_or_as_it_was_whichever_call_fails(tmp_path: Path, error: int) -> None:
+def test_a_file_is_replaced_or_unchanged_after_any_failed_system_call(
+    tmp_path: Path, error: int
+) -> None:
     file = tmp_path / "result.json"
 
     def write() -> None:
@@ -109,7 +109,7 @@ def test_a_file_is_replaced_or_as_it_was_whichever_call_fails(tmp_path: Path, er
     assert file.read_bytes() == b"new"
 
 
-def test_a_line_that_was_cut_anywhere_is_set_aside(tmp_path: Path) -> None:
+def test_a_line_cut_at_any_byte_is_moved_to_another_file(tmp_path: Path) -> None:
     chain = Chain(tmp_path / "kept.jsonl")
     for n in range(3):
         chain.append({"n": n, "text": "ü"})
@@ -186,7 +186,7 @@ def test_an_attempt_is_repeated_while_a_lock_is_held_and_not_for_ever() -> None:
         retried(lambda: (_ for _ in ()).throw(OSError("lock")), lambda _: True, seconds=0)
 
 
-def test_the_history_waits_for_another_process_that_has_it_open(
+def test_the_history_waits_until_another_process_closes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "history.duckdb"
@@ -218,7 +218,7 @@ def test_the_history_waits_for_another_process_that_has_it_open(
     assert pauses
 
 
-def test_a_line_holds_what_was_appended(tmp_path: Path) -> None:
+def test_a_line_has_the_appended_values(tmp_path: Path) -> None:
     chain = Chain(tmp_path / "folder" / "kept.jsonl")
     chain.append({"kind": "forecast", "low": 1.5})
     (line,) = map(json.loads, chain.file.read_text(encoding="utf-8").splitlines())

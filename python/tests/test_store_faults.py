@@ -46,7 +46,7 @@ def row(key: str) -> Columns:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_rows_are_added_or_not_whichever_call_fails(tmp_path: Path, error: int) -> None:
+def test_rows_are_added_or_not_after_any_failed_system_call(tmp_path: Path, error: int) -> None:
     failed = []
     Store(tmp_path).add([row("0")])
     wanted = {"0"}
@@ -70,7 +70,7 @@ def test_rows_are_added_or_not_whichever_call_fails(tmp_path: Path, error: int) 
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_merged_parts_keep_every_row_whichever_call_fails(
+def test_merged_parts_keep_every_row_after_any_failed_system_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
     monkeypatch.setattr("narrows.sweeps.store._MANY", 2)
@@ -95,7 +95,9 @@ def test_merged_parts_keep_every_row_whichever_call_fails(
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_claim_is_taken_or_refused_whichever_call_fails(tmp_path: Path, error: int) -> None:
+def test_a_claim_is_taken_or_refused_after_any_failed_system_call(
+    tmp_path: Path, error: int
+) -> None:
     numbers = iter(range(1000))
     taken: list[str] = []
 
@@ -112,7 +114,7 @@ def test_a_claim_is_taken_or_refused_whichever_call_fails(tmp_path: Path, error:
     for name, refused in refusals(error, take):
         failed.append(name)
         assert refused or taken
-        # Whatever failed, nobody is at work any more: every key can be claimed.
+        # After any failure, no claim is held any more: every key can be claimed.
         with Claims(tmp_path) as later:
             assert later.in_work({"key-0"}) == set()
             assert later.take("key-0")

@@ -1,4 +1,4 @@
-"""Studies: every one can be asked, and answers whatever came out."""
+"""Studies: every study runs and has a verdict for any result."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ FIGURES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_its_scenarios_are_right(study: Study, quick: bool) -> None:
+def test_the_scenarios_of_a_study_are_valid(study: Study, quick: bool) -> None:
     for sweep in sweeps(study, quick=quick).values():
         sweep.check()
 
 
-def test_it_answers_and_can_be_drawn(
+def test_a_study_has_a_verdict_and_a_picture(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = study.answer(made_up(study))
@@ -91,13 +91,13 @@ def test_a_grid_is_the_median_over_seeds() -> None:
     assert list(by(rows, "seed")) == [(0,), (1,), (2,)]
 
 
-def test_a_share_of_one_is_what_equals_have() -> None:
+def test_a_share_of_one_is_an_equal_share() -> None:
     rows = [{"cc": "bbr", "goodput_mbit": 3.0}, *[{"cc": "cubic", "goodput_mbit": 1.0}] * 3]
     assert share("bbr")(rows) == 2
     assert share("cubic")(rows) == pytest.approx(2 / 3)
 
 
-def test_fairness_closes_in_on_the_buffer_where_shares_are_equal() -> None:
+def test_fairness_searches_the_buffer_with_equal_shares() -> None:
     assert paths.FAIRNESS.more is not None
     rows = [
         {"path.buffer": buffer, "flow[0].cc": "bbr", "seed": 1, "goodput_mbit": goodput}
@@ -115,7 +115,7 @@ def test_fairness_closes_in_on_the_buffer_where_shares_are_equal() -> None:
     assert steps == ["2bdp", "1.414bdp"]
 
 
-def test_the_command_knows_them_all_and_answers_one(tmp_path: Path) -> None:
+def test_the_command_lists_all_studies_and_runs_one(tmp_path: Path) -> None:
     listed = CliRunner().invoke(main, ["study"])
     assert [line.split()[0] for line in listed.output.splitlines()] == [
         study.name for study in STUDIES
@@ -141,7 +141,7 @@ def test_fq_codel_keeps_a_ping_short_and_codel_alone_leaves_bbr_more(tmp_path: P
     assert wait["fq_codel"] < 45 < wait["fifo"]
 
 
-def test_rules_name_what_decided(tmp_path: Path) -> None:
+def test_rules_of_the_decision_tree_have_the_deciding_features(tmp_path: Path) -> None:
     """BBR gains where packets are lost at random or the buffer is shallow, and nowhere else."""
     rows = []
     for path in tree.paths(300):
@@ -179,7 +179,7 @@ def _holds(when: dict[str, Any], at: dict[str, float]) -> bool:
     )
 
 
-def test_the_rules_that_come_along_say_something_of_every_path() -> None:
+def test_the_stored_rules_cover_every_path_once() -> None:
     stored = json.loads(
         resources.files("narrows").joinpath("data/tree.json").read_text(encoding="utf-8")
     )

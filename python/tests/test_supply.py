@@ -1,4 +1,4 @@
-"""The dependencies: their licences, where they come from, and the hashes of what is installed."""
+"""The dependencies: their licences, their sources, and the hashes of installed packages."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def test_every_pinned_python_package_has_hashes(name: str) -> None:
 TOOLS = {
     "rustup": "exit 0",
     "cargo-fuzz": "exit 0",
-    # Builds a parser that reports what libFuzzer reports, where it is asked to, or where
-    # CARGO_TARGET_DIR says.
+    # Builds a parser with the output of libFuzzer, in the given directory or in
+    # CARGO_TARGET_DIR.
     "cargo": r"""
 build=${CARGO_TARGET_DIR:-fuzz/target}
 while [ $# -gt 0 ]; do [ "$1" = --target-dir ] && build=$2; shift; done
@@ -130,7 +130,7 @@ def tools(at: Path, **scripts: str) -> dict[str, str]:
     return {**os.environ, "PATH": f"{at}:{os.environ['PATH']}"}
 
 
-def test_fuzzing_finds_what_it_built_wherever_cargo_puts_it(tmp_path: Path) -> None:
+def test_fuzzing_finds_its_program_in_another_target_directory(tmp_path: Path) -> None:
     environment = tools(tmp_path / "bin", **TOOLS) | {"CARGO_TARGET_DIR": str(tmp_path / "target")}
     parser = re.findall(
         r'^ *name: "(.*)",$',
@@ -151,7 +151,7 @@ def test_fuzzing_finds_what_it_built_wherever_cargo_puts_it(tmp_path: Path) -> N
     assert (tmp_path / f"target/fuzz-{parser}.log").exists()
 
 
-def test_a_failure_of_one_parser_fails_the_run_and_leaves_the_others(tmp_path: Path) -> None:
+def test_a_failure_of_one_parser_fails_the_run_and_others_are_fuzzed(tmp_path: Path) -> None:
     broken = TOOLS["cargo"].replace(
         "#!/bin/sh", r'#!/bin/sh\n[ "$NARROWS_PARSER" != plan ] || exit 3'
     )
@@ -176,7 +176,7 @@ def test_a_failure_of_one_parser_fails_the_run_and_leaves_the_others(tmp_path: P
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize("target", ["asan", "tsan"])
-def test_a_sanitizer_without_its_toolchain_says_what_is_missing(
+def test_a_sanitizer_without_its_toolchain_is_an_error_with_a_remedy(
     tmp_path: Path, target: str
 ) -> None:
     environment = tools(
@@ -241,7 +241,7 @@ NO_ADVISORIES = (
         ((1, 1), 2, [ALWAYS]),
     ],
 )
-def test_the_dependencies_are_checked_where_cargo_deny_is_installed(
+def test_dependencies_are_checked_if_cargo_deny_is_installed(
     tmp_path: Path, scripts: tuple[int, int] | None, code: int, said: list[str]
 ) -> None:
     """`scripts` are the exit codes of the download of the database, and of the checks."""

@@ -1,5 +1,5 @@
-"""Sweeps: designs, the data set, and that whatever ends one, what has landed is right and the rest
-is run later.
+"""Sweeps: designs and the data set. After any interruption, stored rows are correct and the other
+runs follow later.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_an_array_is_a_list_of_values() -> None:
         ("grid", {"a b": [1]}, None, "is no key of a scenario"),
     ],
 )
-def test_a_design_that_makes_no_sense_says_so(
+def test_an_invalid_design_is_an_error(
     kind: str, axes: dict[str, Any], cases: int | None, said: str
 ) -> None:
     with pytest.raises(NarrowsError, match=said):
@@ -127,7 +127,7 @@ def test_a_design_that_makes_no_sense_says_so(
 # Keys
 
 
-def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_an_invalid_value_is_an_error_before_the_first_run(tmp_path: Path) -> None:
     wrong = nw.sweep(SCENARIO, {"path.rate": ["5Mbit", "5 apples"]}, into=tmp_path)
     with pytest.raises(ScenarioError, match="5 apples"):
         wrong.run()
@@ -135,13 +135,13 @@ def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["flow[7].cc", "probe[0].interval", "path[0].rate"])
-def test_a_key_that_has_no_place_is_told(key: str, tmp_path: Path) -> None:
+def test_a_key_without_a_place_in_the_scenario_is_an_error(key: str, tmp_path: Path) -> None:
     with pytest.raises(NarrowsError, match="the scenario has"):
         nw.sweep(SCENARIO, {key: ["bbr"]}, into=tmp_path).run()
 
 
 @pytest.mark.parametrize("seeds", [[], [-1], [1.5], ["1"], [2**63], [True]])
-def test_what_is_no_seed_is_told(seeds: list[int]) -> None:
+def test_an_invalid_seed_is_an_error(seeds: list[int]) -> None:
     with pytest.raises(NarrowsError, match="seed"):
         nw.sweep(SCENARIO, OVER, seeds=seeds)
 
@@ -156,7 +156,7 @@ def test_the_seed_is_no_key_to_vary() -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
-    """A sweep that nobody disturbed."""
+    """The rows of a sweep without interruption."""
     return nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path_factory.mktemp("whole")).run(jobs=2)
 
 
@@ -184,7 +184,7 @@ def test_the_order_and_number_of_processes_change_nothing(whole: pa.Table, tmp_p
         assert again.equals(whole)
 
 
-def test_what_is_there_is_not_run_again_and_two_sweeps_share(
+def test_stored_runs_are_not_repeated_and_are_shared_by_sweeps(
     whole: pa.Table, tmp_path: Path
 ) -> None:
     crew = Counting()
@@ -199,7 +199,7 @@ def test_what_is_there_is_not_run_again_and_two_sweeps_share(
     assert len(crew.ran) == 6, "one more seed"
 
 
-def test_a_trace_counts_by_what_it_holds(tmp_path: Path) -> None:
+def test_a_changed_trace_repeats_its_runs(tmp_path: Path) -> None:
     trace = tmp_path / "rates.csv"
     scenario = nw.Scenario(
         nw.Path(trace=str(trace), rtt="20ms"), flows=[nw.Flow("cubic")], duration="1s"
@@ -213,7 +213,7 @@ def test_a_trace_counts_by_what_it_holds(tmp_path: Path) -> None:
     assert ran == [1, 0, 1]
 
 
-def test_many_parts_become_few_and_lose_nothing(
+def test_many_parts_are_merged_without_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("narrows.sweeps.store._MANY", 16)
@@ -224,7 +224,7 @@ def test_many_parts_become_few_and_lose_nothing(
     assert sorted(store.runs()["key"].to_pylist()) == [f"{n:032}" for n in range(40)]
 
 
-def test_rows_that_are_there_twice_count_once_and_the_next_sweep_takes_them_away(
+def test_duplicate_rows_count_once(
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path)
@@ -237,7 +237,7 @@ def test_rows_that_are_there_twice_count_once_and_the_next_sweep_takes_them_away
     assert sorted(found["key"].to_pylist()) == ["k", "k", "other"]
 
 
-def test_cases_that_are_the_same_are_run_once_and_each_has_its_rows(tmp_path: Path) -> None:
+def test_equal_cases_are_run_once_and_each_has_its_rows(tmp_path: Path) -> None:
     crew = Counting()
     cases = [{"path.rate": rate} for rate in ("5Mbit", "10Mbit", "5Mbit", "10Mbit")]
     rows = nw.sweep(SCENARIO, cases, into=tmp_path).run(on=crew)
@@ -275,7 +275,7 @@ def only(parts: Path) -> Path:
 
 
 @pytest.mark.parametrize("held", [b"", b"PAR1 cut short"])
-def test_a_part_that_cannot_be_read_is_told_with_what_to_do(held: bytes, tmp_path: Path) -> None:
+def test_an_unreadable_part_is_an_error_with_a_remedy(held: bytes, tmp_path: Path) -> None:
     sweep = nw.sweep(SCENARIO, {"path.rate": ["5Mbit"]}, into=tmp_path)
     rows = sweep.run()
     part = only(tmp_path / "runs")
@@ -294,7 +294,7 @@ def flipped(whole: bytes, chance: random.Random) -> bytes:
     return bytes(held)
 
 
-def test_a_part_with_one_bit_changed_is_told_and_never_read(tmp_path: Path) -> None:
+def test_a_part_with_one_changed_bit_is_an_error(tmp_path: Path) -> None:
     nw.sweep(SCENARIO, OVER, into=tmp_path).run()
     part = only(tmp_path / "runs")
     whole, chance = part.read_bytes(), random.Random(1)
@@ -306,7 +306,7 @@ def test_a_part_with_one_bit_changed_is_told_and_never_read(tmp_path: Path) -> N
     assert Store(tmp_path).runs().num_rows == 12
 
 
-def test_cases_with_one_bit_changed_are_told_or_read_as_they_were(tmp_path: Path) -> None:
+def test_cases_with_one_changed_bit_are_an_error_or_read_correctly(tmp_path: Path) -> None:
     sweep = nw.sweep(SCENARIO, OVER, into=tmp_path)
     rows = sweep.run()
     [file] = (tmp_path / "cases").iterdir()
@@ -327,7 +327,7 @@ def test_a_part_of_an_earlier_version_is_read_without_a_digest(tmp_path: Path) -
     assert Store(tmp_path).runs().num_rows == 12
 
 
-def test_a_part_is_on_the_disk_before_it_has_its_name(
+def test_a_part_is_synced_before_it_is_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
@@ -347,7 +347,7 @@ def test_a_part_is_on_the_disk_before_it_has_its_name(
     assert done == ["file", "name", "directory"]
 
 
-def test_what_was_never_run_has_no_table(tmp_path: Path) -> None:
+def test_a_sweep_that_was_never_run_has_no_table(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="was not run into"):
         nw.sweep(SCENARIO, {"path.rate": ["5Mbit"]}, into=tmp_path).frame()
 
@@ -401,9 +401,7 @@ with Store(sys.argv[1]).claims() as claims:
 """
 
 
-def test_what_a_killed_sweep_had_claimed_is_run_by_the_other(
-    whole: pa.Table, tmp_path: Path
-) -> None:
+def test_claims_of_a_killed_sweep_are_run_by_another_sweep(whole: pa.Table, tmp_path: Path) -> None:
     """A sweep claims three cases and is killed when the other one, which was refused them, has run
     the rest.
     """
@@ -455,7 +453,7 @@ def test_duckdb_and_pandas_read_the_files_as_they_are(whole: pa.Table, tmp_path:
     assert {"key", "cc", "goodput_mbit"} <= set(tables[0].column_names)
 
 
-def test_what_an_application_saw_is_a_column(tmp_path: Path) -> None:
+def test_results_of_applications_are_columns(tmp_path: Path) -> None:
     path = nw.Path(
         rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit", buffer="1bdp")
     )
@@ -494,7 +492,7 @@ def test_what_an_application_saw_is_a_column(tmp_path: Path) -> None:
 # Failures
 
 
-def test_a_case_that_cannot_be_run_is_listed_and_stops_nothing(tmp_path: Path) -> None:
+def test_a_case_that_cannot_be_run_is_listed_and_others_are_run(tmp_path: Path) -> None:
     over = {"warmup": ["1s", "5s"], "duration": ["2s", "10s"]}
     sweep = nw.sweep(SCENARIO, over, into=tmp_path)
     rows = sweep.run()
@@ -541,7 +539,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+def test_results_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"not a directory|file exists"):
         nw.sweep(SCENARIO, {"flow[0].cc": ["bbr"]}, into=tmp_path / "file").run()
@@ -591,7 +589,7 @@ def _all_rows(directory: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["key"], row["flow_number"]))
 
 
-def test_what_ends_early_keeps_what_is_finished(tmp_path: Path) -> None:
+def test_an_interrupted_sweep_keeps_finished_runs(tmp_path: Path) -> None:
     def enough(done: int, _failed: int, _planned: int) -> None:
         if done >= 3:
             raise KeyboardInterrupt
@@ -607,7 +605,7 @@ def test_what_ends_early_keeps_what_is_finished(tmp_path: Path) -> None:
     ]
 
 
-def test_rows_of_an_earlier_version_have_nothing_in_columns_that_it_did_not_know(
+def test_rows_of_an_earlier_version_are_null_in_new_columns(
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path)

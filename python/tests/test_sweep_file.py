@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "sweep.toml"
 
 
-def test_the_command_says_what_came_out(file: Path, tmp_path: Path) -> None:
+def test_the_command_prints_its_results_and_writes_a_table(file: Path, tmp_path: Path) -> None:
     args = [
         "sweep",
         str(file),
@@ -92,7 +92,7 @@ def test_a_row_has_retransmissions_of_both_intervals_and_fairness_of_both_direct
     )
 
 
-def test_a_table_goes_through_a_pipe_and_to_stdout(file: Path, tmp_path: Path) -> None:
+def test_a_table_can_be_written_to_a_pipe_and_to_stdout(file: Path, tmp_path: Path) -> None:
     sweep = [NARROWS, "sweep", file, "--into", tmp_path / "out", "--quiet", "--table"]
     pipe = tmp_path / "rows"
     os.mkfifo(pipe)
@@ -111,7 +111,7 @@ def test_a_table_goes_through_a_pipe_and_to_stdout(file: Path, tmp_path: Path) -
     assert made.read_text(encoding="utf-8") == f"before\n{rows}behind\n"
 
 
-def test_processes_end_where_no_row_can_be_kept(
+def test_processes_end_if_rows_cannot_be_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[bool] = []
@@ -136,7 +136,7 @@ def test_processes_end_where_no_row_can_be_kept(
     assert closed == [True], told
 
 
-def test_a_table_that_cannot_be_written_takes_no_older_one_away(
+def test_a_table_that_cannot_be_written_keeps_the_older_one(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = tmp_path / "rows.csv"
@@ -171,13 +171,13 @@ def test_a_table_that_cannot_be_written_takes_no_older_one_away(
         ("scenario = [", "sweep.toml"),
     ],
 )
-def test_a_sweep_file_that_is_not_right_says_so(file: Path, text: str, said: str) -> None:
+def test_an_invalid_sweep_file_is_an_error(file: Path, text: str, said: str) -> None:
     file.write_text(text)
     with pytest.raises(NarrowsError, match=said):
         load(file)
 
 
-def test_every_mistake_of_a_sweep_file_is_reported_at_once(file: Path) -> None:
+def test_every_error_of_a_sweep_file_is_reported_at_once(file: Path) -> None:
     file.write_text(
         'scenario = "base.toml"\nseed = 3\nseeds = "3"\n[over]\n"path rate" = ["1Mbit"]\n'
         '"path.rtt" = { from = "1ms", to = "2s" }\n"flow.cc" = []\n'
@@ -212,7 +212,7 @@ def test_every_wrong_value_is_reported_at_once_and_once(file: Path) -> None:
         assert said.output.count(part) == 1, part
 
 
-def test_mistakes_of_ranges_do_not_hide_those_of_values(file: Path) -> None:
+def test_errors_of_ranges_do_not_hide_errors_of_values(file: Path) -> None:
     file.write_text(
         'scenario = "base.toml"\n[over]\n"path.rate" = ["5 apples", "1Mbit"]\n'
         '"path.rtt" = { from = "9 weeks", to = "1 weeks", scale = "cubic", stops = 3 '
@@ -232,14 +232,14 @@ def test_mistakes_of_ranges_do_not_hide_those_of_values(file: Path) -> None:
         assert text.count(part) == 1, (part, text)
 
 
-def test_a_design_that_does_not_exist_hides_no_mistake_of_the_scenario(file: Path) -> None:
+def test_an_unknown_design_does_not_hide_an_error_of_the_scenario(file: Path) -> None:
     file.write_text('scenario = "absent.toml"\ndesign = "latin"\n[over]\n"flow.cc" = ["bbr"]\n')
     with pytest.raises(NarrowsError, match=r"no design `latin`(?s:.*)absent.toml: no such file"):
         load(file)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "sweeps").iterdir()), ids=lambda file: file.stem)
-def test_the_sweeps_that_come_with_narrows_are_right(file: Path, tmp_path: Path) -> None:
+def test_the_included_sweeps_are_valid(file: Path, tmp_path: Path) -> None:
     assert file.read_text().startswith("# ")
     load(file, tmp_path).check()
 
@@ -274,7 +274,7 @@ class SlowRay:
 
     @staticmethod
     def init(**_: object) -> None:
-        """As Ray 2.x says it, and it warns before."""
+        """The error and the warning of Ray 2.x."""
         warnings.warn("Ray Client connection timed out", stacklevel=1)
         logging.getLogger("ray.util.client_builder").info("Passing the following kwargs")
         raise Exception(
@@ -284,7 +284,7 @@ class SlowRay:
 
 
 @pytest.mark.parametrize("on", ["ray", "ray://127.0.0.1:1"])
-def test_a_ray_cluster_that_does_not_start_is_one_sentence(
+def test_a_ray_cluster_that_does_not_start_is_an_error_of_one_line(
     on: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", SlowRay)  # type: ignore[arg-type]
@@ -339,13 +339,13 @@ def refusal(file: Path, values: str) -> str:
     return ""
 
 
-def test_a_number_of_seeds_that_nobody_can_run_is_refused_at_once(file: Path) -> None:
+def test_a_number_of_seeds_above_the_limit_is_an_error(file: Path) -> None:
     file.write_text(FILE.replace("seeds = 2", "seeds = 1000000000000"))
     with pytest.raises(NarrowsError, match="a case has from 1 to 100000 seeds"):
         load(file)
 
 
-def test_a_scenario_in_the_place_of_its_name_is_one_error(tmp_path: Path) -> None:
+def test_the_text_of_a_scenario_instead_of_its_file_is_one_error(tmp_path: Path) -> None:
     """Each line of the text was printed, and that the name of the file was too long."""
     file = tmp_path / "sweep.toml"
     text = '[path]\nrate = "10Mbit"\n'

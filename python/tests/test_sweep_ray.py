@@ -97,7 +97,7 @@ def executed(text: str, tmp_path: Path) -> dict[str, object]:
 
 
 @pytest.mark.long
-def test_a_cluster_that_loses_a_node_comes_to_the_same_bit_for_bit(tmp_path: Path) -> None:
+def test_a_cluster_that_loses_a_node_has_identical_results(tmp_path: Path) -> None:
     assert executed(PROGRAM, tmp_path) == {
         "equal": True,
         "rows": 72,
@@ -177,7 +177,7 @@ def test_a_study_on_ray_has_the_models_of_plugins(tmp_path: Path) -> None:
     assert with_model(STUDIED, tmp_path) == [True, [], True]
 
 
-def test_models_come_with_the_work(tmp_path: Path) -> None:
+def test_models_are_sent_with_the_cases(tmp_path: Path) -> None:
     assert with_model(WITH_MODELS, tmp_path) == [3, []]
 
 

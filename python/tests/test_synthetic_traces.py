@@ -100,7 +100,7 @@ def test_the_scenario_runs_with_its_traces(command: Cli, tmp_path: Path, kind: s
     assert (again.returncode, "link.toml: exists" in again.stderr) == (2, True)
 
 
-def test_what_is_not_possible_is_refused() -> None:
+def test_invalid_arguments_are_errors() -> None:
     for words, message in (
         ({"kind": "6g"}, "6g: is not a kind"),
         ({"kind": "5g", "duration": "0.5s"}, "1s to 24h"),

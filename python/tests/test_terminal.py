@@ -1,4 +1,4 @@
-"""No control character of a stranger's text reaches the terminal."""
+"""No control character of untrusted text reaches the terminal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_gate_knows_every_format_character_of_unicode() -> None:
     assert all(printable(c) == c for c in seen)
 
 
-def test_a_text_of_a_stranger_is_one_line() -> None:
+def test_newlines_in_foreign_text_are_escaped() -> None:
     for shown in (printed_by_console, lambda text: printed_by_console(Table(title=one_line(text)))):
         assert "\nforged" not in shown("the server\nforged: all is well\n")
     assert one_line("\nours, and theirs\n\nforged\n") == "\nours, and theirs\\u000a\\u000aforged\n"
@@ -92,7 +92,7 @@ def test_tables_and_bars_make_control_characters_visible() -> None:
         with Progress(TextColumn("{task.description}", markup=False), console=out) as bar:
             bar.add_task(HOSTILE, total=1)
         printed = stream.getvalue()
-        # What is left of Rich's own: colours, the cursor, lines that are written anew.
+        # Remove the sequences of Rich: colours, the cursor, rewritten lines.
         plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed)
         assert is_shown(plain.replace("\r", ""))
         assert "\x1b[2J" not in printed
@@ -100,7 +100,7 @@ def test_tables_and_bars_make_control_characters_visible() -> None:
         assert "[/red][bold]" in printed
 
 
-def test_every_text_goes_through_this_module() -> None:
+def test_only_this_module_prints_to_the_terminal() -> None:
     sources = (Path(narrows.__file__).parent).rglob("*.py")
     # Progress in our own words. `__main__` prints the version, and texts of `runs.short` that were
     # made printable.

@@ -1,5 +1,5 @@
-"""Every text that a server sends in each protocol: none of its control characters and no line of
-its own is printed.
+"""Texts of servers in each protocol: neither their control characters nor additional lines are
+printed.
 
 A relay stands between `narrows` and a server of narrows and changes one text of the server at a
 time. Servers for HTTP and for datagrams send hostile texts by themselves.
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from test_serve import far_end, free_port, listening
 from test_terminal import HOSTILE, is_shown
-from test_terminal_strangers import FORGED, printed
+from test_terminal_untrusted import FORGED, printed
 
 TEXT = (HOSTILE + FORGED).replace("\ud800", "")
 HELLO, COOKIE, EXCHANGE_RESULTS = 37, b"c", 13
@@ -194,7 +194,7 @@ def test_texts_of_a_server_of_iperf3(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def serving(answer: Callable[[bytes], bytes]) -> Iterator[int]:
-    """A server that answers each request with these bytes and closes the connection."""
+    """A server that replies to each request with these bytes and closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -1,6 +1,4 @@
-"""The tiers of tests: every entry of the list names something that is there, and each test has
-exactly one tier.
-"""
+"""The tiers of tests: every entry of the list exists, and each test has exactly one tier."""
 
 from __future__ import annotations
 
@@ -20,18 +18,18 @@ TIERS = {"exact", "docs", "system", "physical"}
 
 
 @pytest.mark.parametrize("entry", sorted(LISTED))
-def test_what_is_listed_is_there(entry: str) -> None:
+def test_every_listed_test_exists(entry: str) -> None:
     file, _, name = entry.partition("::")
     assert f"def {name}" in (HERE / file).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(DECIDING))
-def test_fixtures_and_helpers_that_decide_are_there(name: str) -> None:
+def test_fixtures_and_helpers_that_decide_a_tier_exist(name: str) -> None:
     assert re.search(rf"^def {name}\(", EVERYTHING, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", sorted(tiers.RENEWS))
-def test_names_that_mark_stored_results_are_there(name: str) -> None:
+def test_names_that_mark_stored_results_exist(name: str) -> None:
     assert re.search(rf"^(def )?{name}\b", EVERYTHING, re.MULTILINE)
 
 

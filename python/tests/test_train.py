@@ -1,4 +1,4 @@
-"""`narrows train remy`: the search, its journal, and what a killed process costs."""
+"""`narrows train remy`: the search, its journal, and the effects of killed processes."""
 
 from __future__ import annotations
 
@@ -308,9 +308,7 @@ def test_one_is_singular(tmp_path: Path) -> None:
     assert "; 1 rule, epoch 0" in done.stderr
 
 
-def test_a_changed_line_of_the_journal_does_not_count(
-    tmp_path: Path, training: TrainingJson
-) -> None:
+def test_a_changed_line_of_the_journal_is_not_used(tmp_path: Path, training: TrainingJson) -> None:
     task: TaskJson = {
         "training": training, "round": "1", "tree": "x", "specimens": [0], "uses": False,
     }  # fmt: skip
@@ -327,7 +325,7 @@ def test_a_changed_line_of_the_journal_does_not_count(
         assert journal.find(task) is None
 
 
-def test_tasks_of_another_build_do_not_count(
+def test_journal_entries_of_another_build_are_not_used(
     tmp_path: Path, training: TrainingJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task: TaskJson = {
@@ -366,7 +364,7 @@ def test_tasks_of_another_build_do_not_count(
         ("[network]\nsenders = [1, 1000000]", "network.senders: they have 10000000 on periods"),
     ],
 )
-def test_a_mistake_in_the_file_is_named(cli: Cli, tmp_path: Path, line: str, said: str) -> None:
+def test_an_error_in_the_file_names_its_key(cli: Cli, tmp_path: Path, line: str, said: str) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(line, encoding="utf-8")
     done = cli("train", "remy", file, "--into", tmp_path / "into")

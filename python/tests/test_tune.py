@@ -1,4 +1,4 @@
-"""`narrows tune`: findings and plans for hosts of many systems; hostile names."""
+"""`narrows tune`: findings and plans for hosts of many systems, and names with shell code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BBR = ("net/ipv4/tcp_congestion_control:cubic", "net/ipv4/tcp_congestion_control
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_finding_says_what_why_and_from_where(name: str) -> None:
+def test_every_finding_has_description_reason_and_source(name: str) -> None:
     findings = audit(read(name))
     assert findings
     for finding in findings:
@@ -61,11 +61,11 @@ def test_every_finding_says_what_why_and_from_where(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_distribution_as_it_comes_has_no_error(name: str) -> None:
+def test_the_default_settings_of_distributions_have_no_error(name: str) -> None:
     assert [finding for finding in audit(read(name)) if finding.severity == "error"] == []
 
 
-def test_what_is_known_of_each_host() -> None:
+def test_the_facts_of_each_host_are_parsed() -> None:
     rows = {
         name: (
             f.release,
@@ -113,7 +113,7 @@ def test_bbr_without_pacing_is_an_error_before_4_13_only() -> None:
     assert found(read("debian-9"), "pacing") == []
 
 
-def test_a_socket_that_uses_bbr_counts_whatever_the_default_is() -> None:
+def test_sockets_with_bbr_count_with_any_default() -> None:
     bbr = ("|\t cubic wscale:7,7", "|\t bbr wscale:7,7")
     assert "bbr is not paced" in told(read("debian-9", bbr), "pacing")
     assert "existing connections use: 3 bbr" in told(read("debian-9", bbr), "cc-sockets")
@@ -130,7 +130,7 @@ def test_leaves_under_mq_count() -> None:
     )
 
 
-def test_an_interface_that_was_up_before_the_default_changed_is_told() -> None:
+def test_an_interface_with_an_earlier_default_qdisc_is_reported() -> None:
     later = ("net/core/default_qdisc:pfifo_fast", "net/core/default_qdisc:fq")
     assert "warning: ens18 it uses pfifo_fast, but the default is fq" in told(
         read("debian-11", later), "qdisc"
@@ -138,7 +138,7 @@ def test_an_interface_that_was_up_before_the_default_changed_is_told() -> None:
     assert "narrows tune plan --qdisc fq --dev ens18" in told(read("debian-11", later), "qdisc")
 
 
-def test_the_file_that_decides_is_named_and_who_is_overruled() -> None:
+def test_the_effective_and_the_overridden_sysctl_files_are_named() -> None:
     # Debian's link 99-sysctl.conf is read behind a 90-bbr.conf.
     both = read(
         "debian-12",
@@ -171,7 +171,7 @@ def test_a_name_in_etc_hides_the_same_one_in_usr_lib() -> None:
     assert "sets it to fq at boot |" in told(hidden, "boot-files")
 
 
-def test_what_networkd_sets_is_told() -> None:
+def test_queue_disciplines_of_networkd_are_reported() -> None:
     file = "etc/systemd/network/10-lan.network"
     lines = (
         "@ files "
@@ -183,7 +183,7 @@ def test_what_networkd_sets_is_told() -> None:
     assert found(read("ubuntu-22.04"), "boot-networkd") == []
 
 
-def test_half_of_a_change_is_an_error() -> None:
+def test_a_boot_file_that_differs_from_the_running_kernel_is_an_error() -> None:
     file = (
         "@ files boot\n",
         "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n",
@@ -206,7 +206,7 @@ def test_a_comment_behind_a_value_is_an_error() -> None:
     )
 
 
-def test_buffers_are_held_against_the_path() -> None:
+def test_buffers_are_compared_with_the_path() -> None:
     slow, fast = Path(rate_mbit=100, rtt_ms=40), Path(rate_mbit=10_000, rtt_ms=100)
     assert {f.severity for f in found(read("debian-12"), "buffers", slow)} == {"good"}
     (send, receive) = found(read("debian-12"), "buffers", fast)
@@ -224,7 +224,7 @@ def test_buffers_are_held_against_the_path() -> None:
     assert int(changes["net.ipv4.tcp_wmem"]["to"].split()[2]) == 250_019_840
 
 
-def test_a_router_is_told_what_is_not_touched() -> None:
+def test_a_router_gets_findings_about_forwarding_and_sqm() -> None:
     for name in NAMES:
         assert bool(found(read(name), "router")) == name.startswith("openwrt")
     assert "the congestion control of this host applies only to connections that end here" in told(
@@ -238,7 +238,7 @@ def test_a_router_is_told_what_is_not_touched() -> None:
     assert found(read("openwrt-23.05", sqm), "openwrt-sqm") == []
 
 
-def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
+def test_wifi_findings_name_the_queue_and_the_link() -> None:
     laptop = read("laptop")
     assert "good: wlp2s0 iwlwifi: packets wait in the fair queues of mac80211" in told(
         laptop, "wifi-queue"
@@ -257,7 +257,7 @@ def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
     )
 
 
-def test_openwrts_mac80211_is_newer_than_its_kernel() -> None:
+def test_openwrt_has_a_newer_mac80211_than_its_kernel() -> None:
     odd = (
         ("|qdisc noqueue 0: dev wlan0", "|qdisc fq_codel 0: dev wlan0"),
         ("DRIVER=mt7915e", "DRIVER=ath9k"),
@@ -279,7 +279,7 @@ def test_openwrts_mac80211_is_newer_than_its_kernel() -> None:
     assert ("good: wlan0 ath9k" in told(router, "wifi-queue")) == (len(wireless) == 1)
 
 
-def test_a_plan_says_what_fq_would_save_where_tcp_paces_by_its_own_timers() -> None:
+def test_a_plan_with_internal_pacing_states_that_bbr_needs_no_fq() -> None:
     old = plan(read("ubuntu-18.04"), Ask(cc="bbr")).json()
     assert any("bbr needs no fq on this kernel" in effect for effect in old["effects"])
     assert not any(change["kind"] == "qdisc" for change in old["changes"])
@@ -289,7 +289,7 @@ def test_a_plan_says_what_fq_would_save_where_tcp_paces_by_its_own_timers() -> N
     )
 
 
-def test_a_container_is_told_what_it_cannot() -> None:
+def test_settings_that_a_container_cannot_write_are_reported() -> None:
     inside = read("container")
     assert "its sysctls are read-only" in told(inside, "container")
     made = plan(inside, Ask(cc="bbr", qdisc="fq"))
@@ -300,7 +300,7 @@ def test_a_container_is_told_what_it_cannot() -> None:
     assert not plan(inside, Ask(cc="reno")).needs
 
 
-def test_drivers_without_byte_queue_limits_are_told() -> None:
+def test_drivers_without_byte_queue_limits_are_reported() -> None:
     assert "good: ens18" in told(read("debian-12"), "bql")
     none = ("byte_queue_limits/limit:14762", "byte_queue_limits/limit:0")
     assert "note: ens18 its driver (e1000e) has no byte queue limits; its ring holds 256" in told(
@@ -311,7 +311,7 @@ def test_drivers_without_byte_queue_limits_are_told() -> None:
     assert deep.interface("ens18") is not None
 
 
-def test_sum_of_small_things() -> None:
+def test_further_findings() -> None:
     assert "what passes" not in told(read("debian-12"), "mtu-probing")
     assert "accepted but not requested" in told(read("debian-12"), "ecn")
     assert "powersave" in told(read("ubuntu-16.04"), "governor")
@@ -334,7 +334,7 @@ def changes(facts: Facts, **asked: object) -> dict[str, tuple[object, object]]:
     return {change["id"]: (change["from"], change["to"]) for change in made.json()["changes"]}
 
 
-def test_a_plan_in_its_order() -> None:
+def test_the_changes_of_a_plan_are_ordered() -> None:
     made = plan(read("debian-12"), Ask(cc="bbr", qdisc="fq")).json()
     assert [change["id"] for change in made["changes"]] == [
         "module:tcp_bbr",
@@ -384,7 +384,7 @@ def test_nothing_is_planned_twice() -> None:
     assert again.title == "No changes are needed"
 
 
-def test_an_old_kernel_is_told_which_package_and_nothing_is_installed() -> None:
+def test_a_plan_for_an_old_kernel_names_the_required_package() -> None:
     made = plan(read("ubuntu-16.04"), Ask(cc="bbr", qdisc="fq", install=True)).json()
     assert (made["able"], made["changes"]) == (False, [])
     assert made["needs"][0]["name"] == "linux-generic-hwe-16.04"
@@ -414,14 +414,14 @@ def test_a_required_command_can_be_copied_into_a_shell() -> None:
     assert shlex.split(line) == ["sysctl", "-w", value]
 
 
-def test_bbr_brings_fq_where_nothing_else_paces() -> None:
+def test_bbr_requires_fq_on_kernels_without_internal_pacing() -> None:
     assert "sysctl:net.core.default_qdisc" in changes(read("debian-9"), cc="bbr")
     assert "sysctl:net.core.default_qdisc" not in changes(read("debian-10"), cc="bbr")
     assert "sysctl:net.core.default_qdisc" not in changes(read("debian-9"), cc="bbr", qdisc="keep")
 
 
 @pytest.mark.parametrize("kind", ["htb", "cake", "netem", "tbf"])
-def test_what_somebody_set_up_is_left_alone(kind: str) -> None:
+def test_queue_disciplines_of_an_administrator_are_not_replaced(kind: str) -> None:
     own = ("qdisc fq_codel 0: dev ens18 root", f"qdisc {kind} 8005: dev ens18 root")
     made = plan(read("debian-12", own), Ask(qdisc="fq"))
     assert "qdisc:ens18:root" not in {change["id"] for change in made.json()["changes"]}
@@ -437,7 +437,7 @@ def test_what_somebody_set_up_is_left_alone(kind: str) -> None:
     }
 
 
-def test_mq_gets_a_name_so_that_its_classes_can_be_changed() -> None:
+def test_mq_gets_a_handle_so_that_its_classes_can_be_changed() -> None:
     found = changes(read("ubuntu-24.04"), qdisc="fq", devices=["enp3s0"])
     assert found["qdisc:enp3s0:root"][1] == {"kind": "mq", "handle": "1:", "options": {}}
     assert [name for name in found if name.startswith("qdisc:enp3s0:1")] == [
@@ -510,7 +510,7 @@ def test_a_destination_of_ipv6() -> None:
     assert "ip -6 route replace 2001:db8::/32 via fe80::1 dev ens18 congctl bbr" in text
 
 
-def test_a_diff_shows_what_is_and_what_will_be() -> None:
+def test_a_diff_shows_the_present_and_the_planned_value() -> None:
     text = "\n".join(lines(plan(read("debian-12"), Ask(cc="bbr"))))
     assert (
         "sysctl net.ipv4.tcp_congestion_control\n- cubic\n+ bbr\n  reason: new connections" in text
@@ -535,13 +535,13 @@ def test_a_diff_shows_what_is_and_what_will_be() -> None:
         ({"devices": ["ens18"]}, "an interface needs a queue discipline"),
     ],
 )
-def test_names_that_no_shell_should_see_are_refused(asked: dict[str, object], says: str) -> None:
+def test_invalid_names_and_settings_are_errors(asked: dict[str, object], says: str) -> None:
     with pytest.raises(NarrowsError, match=says):
         plan(read("debian-12"), Ask(**asked))  # type: ignore[arg-type]
 
 
-def test_a_host_that_lies_gets_nothing_into_a_plan() -> None:
-    """Facts come from another machine: whatever it says, no word of it becomes a command."""
+def test_shell_code_in_facts_does_not_enter_a_plan() -> None:
+    """Facts come from another machine: no part of them becomes a command."""
     evil = "$(touch$IFS/tmp/narrows-was-here);`id`"
     facts = read(
         "debian-12",
@@ -575,7 +575,7 @@ def test_a_plan_is_not_confirmed_without_a_terminal(monkeypatch: pytest.MonkeyPa
 # The command
 
 
-def test_the_command(command: Cli, tmp_path: File) -> None:
+def test_the_commands_audit_and_plan(command: Cli, tmp_path: File) -> None:
     debian = HOSTS / "debian-9.txt"
     done = command("tune", "audit", "--facts", debian)
     assert (done.returncode, done.stderr) == (0, "")

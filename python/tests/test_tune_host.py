@@ -1,4 +1,4 @@
-"""What changes a host, in a network namespace and a tree of files of its own: this machine is never
+"""Changes of a host, in a network namespace with its own tree of files: this machine is not
 changed.
 """
 
@@ -65,7 +65,7 @@ class Space:
             self.holder.kill()
 
     def run(self, *words: str | Path, check: bool = True) -> str:
-        """What a command in it prints."""
+        """The output of a command in the namespace."""
         done = subprocess.run(
             [*self.enter, *words], capture_output=True, text=True, check=False, timeout=60
         )
@@ -81,7 +81,7 @@ class Space:
         )
 
     def done(self, *words: str, plan: Json | None = None) -> Json:
-        """What it answers, for it succeeds."""
+        """The JSON output of a subcommand that must succeed."""
         done = self.tune(*words, plan=plan)
         assert done.returncode == 0, done.stderr
         found: Json = json.loads(done.stdout)
@@ -200,7 +200,7 @@ def everything(space: Space) -> Json:
     )
 
 
-def test_what_is_applied_is_read_back_proved_and_put_back_byte_for_byte(space: Space) -> None:
+def test_an_applied_plan_is_verified_and_reverted_completely(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     done = space.done("apply", plan=whole)
     wanted = other_wanted(whole)
@@ -237,7 +237,7 @@ needs_ipv6 = pytest.mark.skipif(not IPV6.exists(), reason="this kernel has no IP
 
 
 @needs_ipv6
-def test_routes_of_ipv6_get_a_congestion_control_and_lose_it_again(space: Space) -> None:
+def test_ipv6_routes_get_a_congestion_control_and_are_reverted(space: Space) -> None:
     space.set(f"net.ipv6.conf.{DEVICE}.disable_ipv6", "0")
     for line in (
         f"-6 addr add 2001:db8:1::1/64 dev {DEVICE} nodad",
@@ -272,9 +272,9 @@ def other_wanted(whole: Json) -> str:
     return next(str(row["to"]) for row in whole["changes"] if row["target"] == CC)
 
 
-def until_it_is_not_killed(attempt: Callable[[int], int], after: Callable[[], None]) -> int:
-    """Kills after the first step, after the second, and so on, until there are no more; answers how
-    many there were.
+def kill_after_each_step(attempt: Callable[[int], int], after: Callable[[], None]) -> int:
+    """Kill the program after one step, after two, and so on, until it completes; return the number
+    of steps.
     """
     for step in range(1, 1000):
         code = attempt(step)
@@ -285,7 +285,7 @@ def until_it_is_not_killed(attempt: Callable[[int], int], after: Callable[[], No
     raise AssertionError
 
 
-def test_killed_after_any_step_of_apply_revert_makes_it_as_it_was(space: Space) -> None:
+def test_apply_killed_after_any_step_is_reverted_completely(space: Space) -> None:
     before, whole = space.seen(), everything(space)
 
     def back() -> None:
@@ -297,14 +297,14 @@ def test_killed_after_any_step_of_apply_revert_makes_it_as_it_was(space: Space) 
         assert space.seen() == before
         assert not space.journal().exists()
 
-    steps = until_it_is_not_killed(
+    steps = kill_after_each_step(
         lambda n: space.tune("apply", "--stop-after", str(n), plan=whole).returncode, back
     )
     # The journal alone takes five.
     assert steps > 5 + len(whole["changes"])
 
 
-def test_killed_after_any_step_of_revert_another_one_goes_on(space: Space) -> None:
+def test_revert_killed_after_any_step_is_completed_by_another_revert(space: Space) -> None:
     before, whole = space.seen(), everything(space)
 
     def attempt(step: int) -> int:
@@ -316,12 +316,12 @@ def test_killed_after_any_step_of_revert_another_one_goes_on(space: Space) -> No
         space.done("revert")
         assert space.seen() == before
 
-    steps = until_it_is_not_killed(attempt, back)
+    steps = kill_after_each_step(attempt, back)
     assert steps > len(whole["changes"]) - 1
     assert space.seen() == before
 
 
-def test_a_plan_over_a_plan_is_undone_in_turn_and_killed_at_any_step(space: Space) -> None:
+def test_a_second_plan_killed_after_any_step_is_reverted_with_the_first(space: Space) -> None:
     before = space.seen()
     wmem = " ".join(space.get(WMEM).split())
     first = plan(change("sysctl", WMEM, wmem, "4096 16384 8388608"))
@@ -338,7 +338,7 @@ def test_a_plan_over_a_plan_is_undone_in_turn_and_killed_at_any_step(space: Spac
         space.done("revert")
         assert space.seen() == before
 
-    until_it_is_not_killed(attempt, back)
+    kill_after_each_step(attempt, back)
     assert space.get(WMEM).split()[2] == "7340032"
     space.done("revert", "--last")
     assert space.get(WMEM).split()[2] == "8388608"
@@ -347,7 +347,7 @@ def test_a_plan_over_a_plan_is_undone_in_turn_and_killed_at_any_step(space: Spac
     assert space.seen() == before
 
 
-def test_any_failure_rolls_back_whole(space: Space) -> None:
+def test_any_failure_reverts_the_whole_plan(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     # A file stands where a directory would have to be made: the last change fails.
     (space.root / "etc/systemd").write_text("in the way", encoding="utf-8")
@@ -370,7 +370,7 @@ def test_any_failure_rolls_back_whole(space: Space) -> None:
     assert not space.journal().exists()
 
 
-def test_verify_says_what_drifted_and_revert_does_not_trample_it(space: Space) -> None:
+def test_verify_reports_foreign_changes_and_revert_preserves_them(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     space.done("apply", plan=whole)
     space.set(WMEM, "4096 16384 1234567")
@@ -407,7 +407,7 @@ def test_verify_says_what_drifted_and_revert_does_not_trample_it(space: Space) -
         ),
     ],
 )
-def test_what_somebody_made_is_replaced_only_when_told_and_comes_back(
+def test_a_foreign_qdisc_is_replaced_only_on_request_and_restored(
     space: Space, made: list[str], name: str
 ) -> None:
     for words in made:
@@ -429,12 +429,12 @@ def test_what_somebody_made_is_replaced_only_when_told_and_comes_back(
         space.done("revert")
         assert space.seen() == before
 
-    until_it_is_not_killed(attempt, back)
+    kill_after_each_step(attempt, back)
     assert "pfifo_fast" in space.run("tc", "qdisc", "show", "dev", DEVICE)
     back()
 
 
-def test_a_discipline_with_filters_is_left_alone_whatever_is_told(space: Space) -> None:
+def test_a_qdisc_with_filters_is_never_replaced(space: Space) -> None:
     space.run("tc", *f"qdisc add dev {DEVICE} root handle 1: htb".split())
     space.run("tc", *f"class add dev {DEVICE} parent 1: classid 1:1 htb rate 5mbit".split())
     words = (
@@ -464,7 +464,7 @@ def test_a_plan_for_another_state_is_refused(space: Space) -> None:
     assert not space.journal().parent.exists(), "not even a directory was made"
 
 
-def test_connections_that_began_before_are_told_with_their_programs(space: Space) -> None:
+def test_existing_connections_are_reported_with_their_programs(space: Space) -> None:
     now, then = other_cc(space)
     script = (
         "import socket, sys\n"
@@ -502,7 +502,7 @@ def waited(what: Callable[[], bool], seconds: float = 30) -> bool:
     return False
 
 
-def test_what_nobody_confirms_is_undone_though_the_session_has_ended(
+def test_an_unconfirmed_plan_is_reverted_after_the_session_has_ended(
     space: Space, tmp_path: Path
 ) -> None:
     before, whole = space.seen(), everything(space)
@@ -549,7 +549,7 @@ def test_killed_in_the_middle_the_watcher_undoes_that_too(space: Space) -> None:
     assert space.seen() == before
 
 
-def test_what_is_confirmed_stays_and_killed_at_any_step_of_that_it_can_be_undone(
+def test_confirm_killed_after_any_step_can_be_reverted(
     space: Space,
 ) -> None:
     before, whole = space.seen(), everything(space)
@@ -568,7 +568,7 @@ def test_what_is_confirmed_stays_and_killed_at_any_step_of_that_it_can_be_undone
         space.done("revert")
         assert space.seen() == before
 
-    steps = until_it_is_not_killed(attempt, back)
+    steps = kill_after_each_step(attempt, back)
     assert steps > 10
     verified = space.done("verify")
     assert verified["so"]
@@ -577,7 +577,7 @@ def test_what_is_confirmed_stays_and_killed_at_any_step_of_that_it_can_be_undone
     back()
 
 
-def test_what_could_not_be_remembered_is_not_begun(space: Space) -> None:
+def test_a_plan_too_large_for_the_journal_changes_nothing(space: Space) -> None:
     now, then = other_cc(space)
     wmem = " ".join(space.get(WMEM).split())
     before = space.seen()
@@ -592,7 +592,7 @@ def test_what_could_not_be_remembered_is_not_begun(space: Space) -> None:
     assert space.seen() == before
 
 
-def test_a_later_file_that_says_otherwise_is_named(space: Space) -> None:
+def test_a_later_sysctl_file_with_another_value_is_named(space: Space) -> None:
     now, then = other_cc(space)
     (space.root / "etc/sysctl.d/99-zzz.conf").write_text(f"{CC} = {now}\n", encoding="utf-8")
     row = change(
@@ -607,7 +607,7 @@ def test_a_later_file_that_says_otherwise_is_named(space: Space) -> None:
     assert space.done("verify")["overridden"] == done["overridden"]
 
 
-def test_links_and_what_others_may_write_are_refused(space: Space, tmp_path: Path) -> None:
+def test_links_and_files_writable_by_others_are_refused(space: Space, tmp_path: Path) -> None:
     _, then = other_cc(space)
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
@@ -637,7 +637,7 @@ def test_links_and_what_others_may_write_are_refused(space: Space, tmp_path: Pat
     assert victim.read_text(encoding="utf-8") == "precious"
 
 
-def test_a_journal_of_others_is_not_obeyed(space: Space) -> None:
+def test_a_journal_that_others_may_read_or_changed_is_refused(space: Space) -> None:
     wmem = " ".join(space.get(WMEM).split())
     space.done("apply", plan=plan(change("sysctl", WMEM, wmem, "4096 16384 8388608")))
     text = space.journal().read_text(encoding="utf-8")
@@ -654,7 +654,7 @@ def test_a_journal_of_others_is_not_obeyed(space: Space) -> None:
     space.done("revert")
 
 
-def test_in_another_network_namespace_with_a_journal_of_its_own(space: Space) -> None:
+def test_a_plan_in_a_network_namespace_has_its_own_journal(space: Space) -> None:
     if os.geteuid():
         pytest.skip("named network namespaces need root")
     whole = plan(change("sysctl", "net.ipv4.tcp_sack", "1", "0")) | {"netns": "blue"}
@@ -683,7 +683,7 @@ def test_in_another_network_namespace_with_a_journal_of_its_own(space: Space) ->
 
 
 @pytest.mark.parametrize("steps", [["apply"], ["confirm"], ["revert"]])
-def test_without_privilege_it_says_so(space: Space, steps: list[str]) -> None:
+def test_without_privilege_apply_and_confirm_fail(space: Space, steps: list[str]) -> None:
     if os.geteuid():
         pytest.skip("this user is the one without")
     wmem = " ".join(space.get(WMEM).split())

@@ -1,9 +1,9 @@
-"""A whole host that is changed, booted again and put back: a user-mode kernel with modules, fq,
+"""Changes of a whole host, its next boot, and their reversal: a user-mode kernel with modules, fq,
 fq_codel and cake.
 
-Debian's package `user-mode-linux` has one. Its root is a small tree that is made here: nothing of
-this machine can be reached but what is copied into it. It boots in a second or two; where it is not
-installed this is left out.
+Debian's package `user-mode-linux` has one. Its root is a small tree that is created here: it
+contains only copied files of this machine. It boots in a second or two; the tests are skipped if it
+is not installed.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def booted(tree: Path, script: str) -> dict[str, str]:
-    """Boots it, lets it carry out a script, and answers what that said under each name."""
+    """Boot the host, run a script, and return its output under each name."""
     init = tree / "init"
     init.write_text(BEGIN + script + END, encoding="utf-8")
     init.chmod(0o755)
@@ -231,9 +231,7 @@ def seen(told: dict[str, str], when: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["fq", "cake"])
-def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_put_back(
-    tree: Path, kind: str
-) -> None:
+def test_bbr_and_a_queue_discipline_survive_a_boot_and_are_reverted(tree: Path, kind: str) -> None:
     (tree / "plan.json").write_text(json.dumps(bbr_and(kind)), encoding="utf-8")
     (tree / "plan.json").chmod(0o600)
     script = SEEN + "seen before\nsay applied narrows-host tune apply /plan.json\nseen with\n"
@@ -245,7 +243,7 @@ def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_p
     assert first["with default"] == kind
     assert f"qdisc {kind} 8" in first["with queue"]
     assert first["with queues"].count(f"qdisc {kind} 8") == 2
-    # The default is allowed to everybody, and nobody asked for that.
+    # Setting the default also allows it to all users, although the plan does not request that.
     assert "bbr" in first["with allowed"]
     assert "bbr" not in first["before allowed"]
 
@@ -268,7 +266,7 @@ def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_p
     assert after[5:] == before[5:]
 
 
-def test_killed_after_any_step_on_a_whole_host(tree: Path) -> None:
+def test_apply_killed_after_any_step_is_reverted_on_a_whole_host(tree: Path) -> None:
     # Files are the same on every kernel, and are tried so in a namespace.
     whole = Plan.of(bbr_and("fq")).live().json()
     (tree / "plan.json").write_text(json.dumps(whole), encoding="utf-8")
@@ -308,7 +306,7 @@ MADE = (
 )
 
 
-def test_what_somebody_made_comes_back_with_its_options(tree: Path) -> None:
+def test_a_foreign_qdisc_is_restored_with_its_options(tree: Path) -> None:
     script = ""
     for made, wanted in zip(MADE, ("fq", "fq_codel", "cake"), strict=True):
         kind, _, _ = made.partition(" ")
@@ -339,7 +337,7 @@ tc qdisc del dev d0 root
 
 
 @pytest.mark.parametrize("kind", ["cake", "fq_codel"])
-def test_both_ways_are_shaped_and_put_back(tree: Path, kind: str) -> None:
+def test_both_directions_are_shaped_and_reverted(tree: Path, kind: str) -> None:
     before = {"kind": "pfifo_fast", "handle": "0:", "options": {}}
     out = [
         change("qdisc", {"dev": "d0", "parent": parent}, before if parent == "root" else None, to)
@@ -377,7 +375,7 @@ say "after" {show}
     assert told["after"] == told["before"]
 
 
-def test_a_namespace_leaves_the_host_alone_and_a_boot_ends_what_was_not_confirmed(
+def test_a_namespace_does_not_affect_the_host_and_a_boot_reverts_unconfirmed_plans(
     tree: Path,
 ) -> None:
     key, conf = "net.ipv4.tcp_sack", "/etc/sysctl.d/99-narrows.conf"

@@ -79,7 +79,7 @@ class Host:
     def run(
         self, *words: str | Path, netns: str | None = None, given: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """What a command does on it, or in a network namespace of it."""
+        """Run a command on the host, or in a network namespace of it."""
         inner = [] if netns is None else ["ip", "netns", "exec", netns]
         command = [*self.enter, *inner, *words]
         return subprocess.run(
@@ -87,7 +87,7 @@ class Host:
         )
 
     def tune(self, *words: str, netns: str | None = None, plan: Json | None = None) -> Json:
-        """What `narrows-host tune` answers, with its exit code and what it says."""
+        """The JSON output of `narrows-host tune`, with its exit code and messages."""
         done = self.run(
             HOST, "tune", *words, netns=netns, given="" if plan is None else json.dumps(plan)
         )
@@ -103,7 +103,7 @@ class Host:
         return self.run("sh", "-c", show, netns=netns).stdout.splitlines()
 
     def files(self) -> list[str]:
-        """What lies where a host keeps what outlasts a boot."""
+        """The files of the host that survive a boot."""
         return sorted(self.run("find", "/etc/sysctl.d", "/var/lib", "-type", "f").stdout.split())
 
     def records(self) -> list[str]:
@@ -176,7 +176,7 @@ def test_a_namespace_is_changed_without_the_host_and_undone_only_there(
     assert host.tune("revert")["nothing_to_do"]
 
 
-def test_what_the_host_did_is_not_undone_from_a_namespace(host: Host) -> None:
+def test_a_plan_of_the_host_is_not_reverted_from_a_namespace(host: Host) -> None:
     wanted = whole(host)
     before = host.seen("qt")
     assert host.tune("apply", plan=wanted)["code"] == 0
@@ -219,7 +219,7 @@ def test_a_namespace_without_a_name_is_reached_by_a_process(host: Host) -> None:
         child.kill()
 
 
-def test_a_namespace_that_has_ended_is_no_other_one_with_its_name_or_number(host: Host) -> None:
+def test_a_new_namespace_with_the_name_of_an_earlier_one_is_distinguished(host: Host) -> None:
     wanted = whole(host)
     assert host.tune("apply", netns="qt", plan=wanted)["code"] == 0
     host.run(
@@ -232,14 +232,14 @@ def test_a_namespace_that_has_ended_is_no_other_one_with_its_name_or_number(host
     before = host.seen("qt")
     assert host.tune("revert", netns="qt")["nothing_to_do"]
     assert host.tune("verify", netns="qt")["code"] == 2
-    assert host.tune("revert")["nothing_to_do"], "it holds nobody up that something has ended"
+    assert host.tune("revert")["nothing_to_do"], "an ended namespace does not block the host"
     assert host.seen("qt") == before
     assert host.tune("apply", netns="qt", plan=wanted)["code"] == 0
     assert host.tune("revert", netns="qt")["code"] == 0
     assert host.seen("qt") == before
 
 
-def test_the_record_of_a_container_that_began_anew_is_undone_only_when_told(host: Host) -> None:
+def test_the_journal_of_a_restarted_container_is_reverted_only_with_force(host: Host) -> None:
     before = host.seen()
     assert host.tune("apply", plan=whole(host))["code"] == 0
     edit = (
@@ -281,7 +281,7 @@ def test_a_tree_of_one_namespace_is_not_changed_from_another(tmp_path: Path) -> 
         one.end()
 
 
-def test_what_waits_in_a_namespace_is_confirmed_with_the_command_that_is_said(host: Host) -> None:
+def test_a_plan_in_a_namespace_is_confirmed_with_the_printed_command(host: Host) -> None:
     wanted = whole(host)
     given = json.dumps(wanted)
     words = [NARROWS, "tune", "apply", "-", "--confirm-within", "10min"]
@@ -315,7 +315,7 @@ def test_prove_in_a_namespace_changes_and_undoes_only_that(host: Host) -> None:
     assert (host.files(), host.records()) == ([], [])
 
 
-def test_a_plan_in_a_namespace_has_no_files_and_knows_what_is_forbidden_there(host: Host) -> None:
+def test_a_plan_in_a_namespace_has_no_files_and_reports_restrictions(host: Host) -> None:
     wanted = whole(host)
     cc = wanted["changes"][1]["to"]
     for words, netns in ((["--netns", "qt"], None), ([], "qt")):
@@ -339,7 +339,7 @@ def test_a_plan_in_a_namespace_has_no_files_and_knows_what_is_forbidden_there(ho
     assert done.returncode == 1
     assert f"{restricted[0]} is restricted" in done.stdout
     assert f"sysctl -w '{ALLOWED}=" in done.stdout
-    # Who applies a plan of another host hears the same before anything is changed.
+    # A plan of another host fails with the same message before any change.
     late = host.tune("apply", netns="qt", plan=plan(change("sysctl", CC, now, restricted[0])))
     assert late["code"] == 2
     assert "sysctl -w" in late["said"]
@@ -413,7 +413,7 @@ def test_namespaces_inside_a_container_with_a_process_1_of_their_own_own_no_file
         child.kill()
 
 
-def test_a_container_with_read_only_settings_stays_as_it_is(host: Host) -> None:
+def test_a_container_with_read_only_settings_remains_unchanged(host: Host) -> None:
     wanted = whole(host)
     # As Docker mounts them: settings read-only, and single files of /etc from outside.
     mount = (
@@ -438,7 +438,7 @@ def test_a_container_with_read_only_settings_stays_as_it_is(host: Host) -> None:
     assert outside == {name: Path("/etc", name).read_bytes() for name in outside}
 
 
-def test_a_host_of_the_shell_inside_a_container_is_undone_only_there(
+def test_a_plan_in_a_shell_inside_a_container_is_reverted_only_there(
     host: Host, tmp_path: Path
 ) -> None:
     wanted = whole(host)

@@ -1,4 +1,4 @@
-"""The commands that change a host, and whether a change does on a path what is said of it."""
+"""The commands that change a host, and whether a change has its predicted effect on a path."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def command(
     )
 
 
-def test_the_commands_say_what_they_did_and_undid(space: Space) -> None:
+def test_the_commands_print_applied_and_reverted_changes(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     wanted = other_wanted(whole)
     done = command(space, "apply", "-", plan=whole)
@@ -83,7 +83,7 @@ def test_the_commands_say_what_they_did_and_undid(space: Space) -> None:
     assert command(space, "verify").returncode == 2
 
 
-def test_it_asks_and_no_means_no(space: Space, tmp_path: Path) -> None:
+def test_apply_asks_for_confirmation_in_a_terminal(space: Space, tmp_path: Path) -> None:
     before, whole = space.seen(), everything(space)
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(whole), encoding="utf-8")
@@ -119,7 +119,7 @@ def test_it_asks_and_no_means_no(space: Space, tmp_path: Path) -> None:
     assert space.seen() == before
 
 
-def test_a_plan_that_others_may_write_is_not_read(space: Space, tmp_path: Path) -> None:
+def test_a_plan_writable_by_others_is_refused(space: Space, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(plan()), encoding="utf-8")
     file.chmod(0o664)
@@ -134,7 +134,7 @@ def test_a_plan_that_others_may_write_is_not_read(space: Space, tmp_path: Path) 
     )
 
 
-def test_confirm_keeps_it(space: Space) -> None:
+def test_a_plan_can_be_confirmed_and_reverted(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     done = command(space, "apply", "-", "--confirm-within", "10min", plan=whole)
     assert "narrows tune confirm" in done.stdout
@@ -146,20 +146,20 @@ def test_confirm_keeps_it(space: Space) -> None:
     assert space.seen() == before
 
 
-def test_every_setting_says_on_which_data_it_acts() -> None:
+def test_every_setting_names_the_direction_of_data_it_affects() -> None:
     acts = {name: row["acts"] for name, row in sysctls().items()}
     assert set(acts.values()) == {"sent", "received", "negotiated", "neither"}
     assert (acts["net.ipv4.tcp_wmem"], acts["net.ipv4.tcp_ecn"]) == ("sent", "negotiated")
 
 
-def test_a_value_of_another_form_is_refused(space: Space) -> None:
+def test_an_invalid_value_of_a_setting_is_refused(space: Space) -> None:
     done = space.tune("apply", plan=plan(change("sysctl", "net.ipv4.tcp_ecn", "2", "many")))
     assert done.returncode == 2
     assert '"many" is not a value of net.ipv4.tcp_ecn; write [0-5]' in done.stderr
 
 
 @pytest.mark.parametrize("host", sorted(HOSTS.glob("*.txt")), ids=lambda file: file.stem)
-def test_every_plan_is_understood_by_who_carries_it_out(space: Space, host: Path) -> None:
+def test_every_plan_is_valid_for_the_program_that_applies_it(space: Space, host: Path) -> None:
     seen = facts(file=str(host))
     before = space.seen()
     for ask in (
@@ -183,7 +183,7 @@ def test_every_plan_is_understood_by_who_carries_it_out(space: Space, host: Path
     assert space.seen() == before
 
 
-def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
+def test_the_direction_of_a_proof_must_be_that_of_the_change(space: Space) -> None:
     now, then = other_cc(space)
     whole = plan(change("sysctl", CC, now, then))
     assert acts_on(Plan.of(whole)) == {"up"}
@@ -207,7 +207,7 @@ def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
     assert space.seen() == before
 
 
-def test_bbr_instead_of_cubic_on_a_path_that_loses_is_proved_and_put_back(tmp_path: Path) -> None:
+def test_bbr_instead_of_cubic_with_random_loss_is_proved_and_reverted(tmp_path: Path) -> None:
     ready("cubic", "bbr")
     root = tmp_path / "root"
     (root / "var/lib").mkdir(parents=True)
@@ -321,11 +321,11 @@ DONE = {
 
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_comes_after_the_change_costs_no_report(
+def test_a_signal_after_the_change_does_not_suppress_the_report(
     how: signal.Signals, as_json: bool, tmp_path: Path
 ) -> None:
     host = tmp_path / "host"
-    # It is told to end when everything is done.
+    # The signal arrives when all changes are done.
     answer = shlex.quote(json.dumps(DONE))
     host.write_text(
         f"#!/bin/sh\nDONE={answer}\ntrap 'echo \"$DONE\"; exit 0' TERM\n"
@@ -483,7 +483,7 @@ def test_the_maximum_is_stated_before_anything_is_measured(space: Space) -> None
     assert done.stdout.startswith(
         "The measurement transfers at most 7MB of payload in 2 rounds (--max-data).\n"
     )
-    assert done.returncode == 2, "nobody is there"
+    assert done.returncode == 2, "no server replies at this address"
     usage = subprocess.run(
         [HOST, "measure"], capture_output=True, text=True, check=False, timeout=60
     ).stderr
@@ -491,7 +491,7 @@ def test_the_maximum_is_stated_before_anything_is_measured(space: Space) -> None
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_was_measured_is_not_lost_where_it_cannot_be_kept_or_scored(
+def test_results_are_printed_if_the_change_cannot_be_kept_or_scored(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
     once = once_measured(1_000)

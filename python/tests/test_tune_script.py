@@ -126,7 +126,7 @@ def test_the_collector_reads_a_tree_and_changes_nothing(sh: list[str], tmp_path:
     assert plan(seen, Ask(cc="bbr")).json()["changes"][0]["target"] == "tcp_bbr"
 
 
-def test_every_shell_tells_the_same_of_this_host() -> None:
+def test_the_collector_has_the_same_output_in_every_shell() -> None:
     told = []
     for sh in SHELLS:
         done = subprocess.run(
@@ -140,7 +140,7 @@ def test_every_shell_tells_the_same_of_this_host() -> None:
     assert all(each == told[0] for each in told)
 
 
-def test_a_text_that_is_none_or_not_whole_is_told() -> None:
+def test_invalid_or_truncated_output_of_the_collector_is_an_error() -> None:
     with pytest.raises(NarrowsError, match="not the output of the script"):
         parse("hello", "x.txt")
     with pytest.raises(NarrowsError, match="ends in the middle"):
@@ -213,7 +213,7 @@ _STATE = "cat /proc/sys/net/ipv4/tcp_congestion_control; tc qdisc show dev v0; l
 
 
 @shells
-def test_a_script_makes_it_so_and_undoes_it(sh: list[str], tmp_path: File) -> None:
+def test_a_script_applies_and_reverts_a_plan(sh: list[str], tmp_path: File) -> None:
     _, other = other_cc()
     words = (
         f"$NARROWS tune plan --cc {other} --qdisc pfifo --dev v0 --replace --sh "
@@ -243,13 +243,11 @@ def test_a_script_makes_it_so_and_undoes_it(sh: list[str], tmp_path: File) -> No
 
 
 @shells
-def test_a_script_changes_each_queue_of_a_card_and_the_kernels_own_come_back(
-    sh: list[str], tmp_path: File
-) -> None:
+def test_a_script_changes_and_reverts_each_queue_of_mq(sh: list[str], tmp_path: File) -> None:
     run = f"{' '.join(sh)} {tmp_path}/plan.sh"
     show = "tc qdisc show dev i0 | sort"
     out = in_namespaces(
-        # What a card with three queues has by default; ifb is the one virtual device that has, too.
+        # The default of a card with three queues; ifb is the only virtual device with this default.
         "ip link add i0 numtxqueues 3 type ifb && ip link set i0 up || { echo no ifb; exit 0; }\n"
         "mount -t tmpfs none /etc/udev 2> /dev/null && mkdir /etc/udev/rules.d || { echo no udev; "
         "exit 0; }\n"
@@ -335,7 +333,7 @@ def test_an_audit_sees_its_own_namespace() -> None:
     assert here != other
 
 
-def test_an_audit_counts_what_connections_really_use() -> None:
+def test_an_audit_counts_the_congestion_controls_of_connections() -> None:
     if not shutil.which("ss"):
         pytest.skip("ss is not installed")
     _, other = other_cc()
@@ -356,7 +354,7 @@ def test_an_audit_counts_what_connections_really_use() -> None:
     assert f"3 {other}" in finding["what"]
 
 
-def test_a_namespace_by_its_name(tmp_path: File, cli: Cli) -> None:
+def test_a_plan_for_a_named_namespace(tmp_path: File, cli: Cli) -> None:
     if os.geteuid() != 0 or not shutil.which("ip"):
         pytest.skip("namespaces with names are root's, and need iproute2")
     name = f"narrows-{os.getpid()}"

@@ -1,5 +1,5 @@
-"""Shapers: planned for hosts of many kinds, made in a network namespace, killed at every step,
-undone.
+"""Shapers: plans for many types of hosts, applied in a network namespace, killed at every step, and
+reverted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from test_tune import read
-from test_tune_host import DEVICE, Json, Space, change, until_it_is_not_killed
+from test_tune_host import DEVICE, Json, Space, change, kill_after_each_step
 from test_tune_host import plan as whole
 from test_tune_script import SHELLS, in_namespaces
 
@@ -68,7 +68,7 @@ def seen(space: Space) -> Json:
     return space.seen() | {"links": links, "filters": filters}
 
 
-def test_both_ways_are_shaped_and_put_back(space: Space) -> None:
+def test_both_directions_are_shaped_and_reverted(space: Space) -> None:
     before = seen(space)
     done = space.done("apply", plan=both())
     assert [row["after"] for row in done["done"]] == [
@@ -89,14 +89,14 @@ def test_both_ways_are_shaped_and_put_back(space: Space) -> None:
     assert seen(space) == before
 
 
-def test_killed_after_any_step_it_is_put_back(space: Space) -> None:
+def test_apply_or_revert_killed_after_any_step_is_reverted(space: Space) -> None:
     before = seen(space)
 
     def back() -> None:
         space.done("revert")
         assert seen(space) == before
 
-    steps = until_it_is_not_killed(
+    steps = kill_after_each_step(
         lambda n: space.tune("apply", "--stop-after", str(n), plan=both()).returncode, back
     )
     # The journal, and six things by the kernel.
@@ -107,11 +107,11 @@ def test_killed_after_any_step_it_is_put_back(space: Space) -> None:
             space.done("apply", plan=both())
         return space.tune("revert", "--stop-after", str(step)).returncode
 
-    assert until_it_is_not_killed(attempt, back) > 3
+    assert kill_after_each_step(attempt, back) > 3
     assert seen(space) == before
 
 
-def test_what_nobody_confirms_is_undone(space: Space) -> None:
+def test_an_unconfirmed_shaper_is_reverted(space: Space) -> None:
     before = seen(space)
     space.done("apply", "--confirm-within", "1s", plan=both())
     for _ in range(100):
@@ -138,7 +138,7 @@ def test_a_kernel_without_the_discipline_changes_nothing(space: Space) -> None:
         f"ip link add {IFB} type ifb",
     ],
 )
-def test_what_somebody_made_stays(space: Space, made: str) -> None:
+def test_foreign_qdiscs_and_devices_are_not_replaced(space: Space, made: str) -> None:
     space.run(*made.split())
     before = seen(space)
     done = space.tune("apply", "--replace", plan=both())
@@ -147,7 +147,7 @@ def test_what_somebody_made_stays(space: Space, made: str) -> None:
     assert seen(space) == before
 
 
-def test_a_filter_that_somebody_adds_is_not_trampled(space: Space) -> None:
+def test_a_foreign_filter_is_removed_only_with_force(space: Space) -> None:
     space.done("apply", plan=both())
     space.run(
         *f"tc filter add dev {DEVICE} parent ffff: prio 9 protocol ip u32".split(),
@@ -161,7 +161,7 @@ def test_a_filter_that_somebody_adds_is_not_trampled(space: Space) -> None:
     assert IFB not in space.run("ip", "link")
 
 
-def test_what_is_left_of_our_own_is_undone_without_force(space: Space) -> None:
+def test_a_partly_removed_shaper_is_reverted_without_force(space: Space) -> None:
     """Somebody takes a part of the shaper away: nothing of his own is lost with the rest."""
     before = seen(space)
     for part, told in (
@@ -177,7 +177,7 @@ def test_what_is_left_of_our_own_is_undone_without_force(space: Space) -> None:
         assert seen(space) == before
 
 
-def test_a_rate_that_somebody_changed_is_named(space: Space) -> None:
+def test_a_rate_that_was_changed_is_reported(space: Space) -> None:
     space.done("apply", plan=both())
     space.run(
         *f"tc qdisc change dev {DEVICE} root handle 1: tbf rate 9mbit".split(),
@@ -200,7 +200,7 @@ def test_a_rate_that_somebody_changed_is_named(space: Space) -> None:
     space.done("revert", "--force")
 
 
-def test_options_that_somebody_changed_are_not_told_as_the_same(space: Space) -> None:
+def test_options_that_were_changed_are_reported(space: Space) -> None:
     space.run(*f"tc qdisc add dev {DEVICE} root handle 7: pfifo limit 77".split())
     wanted = {"kind": "pfifo_fast", "handle": None, "options": {}}
     found = {"kind": "pfifo", "handle": "7:", "options": {}}
@@ -217,7 +217,7 @@ def test_options_that_somebody_changed_are_not_told_as_the_same(space: Space) ->
     assert "limit 77p" in space.run("tc", "qdisc", "show", "dev", DEVICE)
 
 
-def test_the_rate_is_kept(space: Space) -> None:
+def test_the_shaper_limits_the_rate_in_both_directions(space: Space) -> None:
     """What leaves in two seconds is what the shaper lets through, on the way out and on the way
     in.
     """
@@ -270,7 +270,7 @@ def test_a_plan_for_debian() -> None:
     assert set(SHAPED) <= set(KINDS)
 
 
-def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
+def test_a_missing_qdisc_is_reported_with_an_alternative() -> None:
     facts = read("debian-12")
     facts.loadable.remove("sch_cake")
     made = plan(facts, Ask(shape="ens18", up_kbit=UP, qdisc="cake")).json()
@@ -293,7 +293,7 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(ask: Ask, told: str) -> None:
+def test_contradictory_requests_are_errors(ask: Ask, told: str) -> None:
     with pytest.raises(NarrowsError, match=told):
         plan(read("debian-12"), ask)
 

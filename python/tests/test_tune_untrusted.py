@@ -1,4 +1,4 @@
-"""What a strange host says: facts that nobody expects, and more of them than anybody can hold."""
+"""Output of an untrusted host: unexpected facts, and more of them than the limit."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_a_host_says_is_read_or_refused(seed: int) -> None:
+def test_damaged_facts_are_read_or_refused(seed: int) -> None:
     chance = random.Random(seed)
     text = chance.choice(sorted(HOSTS.glob("*.txt"))).read_text(encoding="utf-8").splitlines()
     for _ in range(chance.randint(1, 60)):
@@ -107,23 +107,23 @@ def test_whatever_a_host_says_is_read_or_refused(seed: int) -> None:
     assert not any("\x1b" in line or "\x07" in line for line in said)
 
 
-def stranger(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ssh that reaches a host which does this."""
+def replace_ssh(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace ssh by a program that runs this script."""
     ssh = folder / "ssh"
     ssh.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_a_host_that_never_stops_talking_is_cut_off(
+def test_endless_output_of_a_host_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect, "_MOST", 1 << 20)
-    stranger(tmp_path, "exec yes", monkeypatch)
+    replace_ssh(tmp_path, "exec yes", monkeypatch)
     with pytest.raises(EngineError, match="sent more than 1 MiB"):
         collect.collect(ssh="far")
-    # What it says on stderr is read, so that it ends, and the end of it is shown.
-    stranger(
+    # Its stderr is read, so that it can end, and the last line is shown.
+    replace_ssh(
         tmp_path,
         "head -c 3000000 /dev/zero >&2; printf '\\n\\033[31mno\\n' >&2; exit 3",
         monkeypatch,
@@ -136,15 +136,13 @@ def test_a_host_that_never_stops_talking_is_cut_off(
         collect.facts(file=str(tmp_path / "facts.txt"))
 
 
-def test_a_host_that_says_nothing_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_host_causes_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "_PATIENCE_S", 0.2)
-    stranger(tmp_path, "exec sleep 60", monkeypatch)
+    replace_ssh(tmp_path, "exec sleep 60", monkeypatch)
     with pytest.raises(EngineError, match="no answer within"):
         collect.collect(ssh="far")
 
 
-def test_the_collector_arrives_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stranger(tmp_path, "cat", monkeypatch)
+def test_the_collector_is_sent_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_ssh(tmp_path, "cat", monkeypatch)
     assert collect.collect(ssh="far") == collect.script()

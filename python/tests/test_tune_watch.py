@@ -1,4 +1,4 @@
-"""The dead-man switch, the disk that is full or read-only, and what an undo leaves behind."""
+"""The dead-man switch, full and read-only disks, and files that remain after a revert."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def log(space: Space) -> list[Json]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_killed_one_after_another_the_watchers_still_undo_it(space: Space) -> None:
+def test_watchdogs_killed_one_after_another_still_revert_the_plan(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     done = space.done("apply", "--confirm-within", "6s", plan=whole)
     seen = watchers(done["id"])
@@ -77,7 +77,7 @@ def test_killed_one_after_another_the_watchers_still_undo_it(space: Space) -> No
     assert f"was undone on {entry['at']}" in late.stderr
 
 
-def test_where_nobody_watches_any_more_verify_says_so_and_a_late_confirm_is_refused(
+def test_without_watchdogs_verify_fails_and_a_late_confirm_is_refused(
     space: Space,
 ) -> None:
     before, whole = space.seen(), everything(space)
@@ -110,7 +110,7 @@ def test_where_nobody_watches_any_more_verify_says_so_and_a_late_confirm_is_refu
     assert space.seen() == before
 
 
-def test_watchers_that_are_stopped_do_not_count_as_watching(space: Space) -> None:
+def test_stopped_watchdogs_are_reported_by_verify(space: Space) -> None:
     done = space.done("apply", "--confirm-within", "1h", plan=plan(buffers(space)))
     both = watchers(done["id"])
     os.kill(both[0], signal.SIGSTOP)
@@ -136,7 +136,7 @@ def test_watchers_that_are_stopped_do_not_count_as_watching(space: Space) -> Non
     space.done("revert")
 
 
-def test_told_to_end_it_undoes_it_at_once_and_says_so_in_the_log(space: Space) -> None:
+def test_a_watchdog_that_receives_sigterm_reverts_at_once_and_logs_it(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     (space.root / "dev").mkdir(mode=0o755)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
@@ -152,7 +152,7 @@ def test_told_to_end_it_undoes_it_at_once_and_says_so_in_the_log(space: Space) -
     assert space.seen() == before
 
 
-def test_what_is_confirmed_is_watched_no_longer(space: Space) -> None:
+def test_a_confirmed_plan_has_no_watchdog(space: Space) -> None:
     done = space.done("apply", "--confirm-within", "1h", plan=plan(buffers(space)))
     space.done("confirm")
     assert waited(lambda: not watchers(done["id"]))
@@ -187,7 +187,7 @@ FILL = (
 
 @pytest.mark.parametrize("plans", [1, 2], ids=["a plan", "a plan over a plan"])
 @pytest.mark.parametrize("disk", ["full", "read-only"])
-def test_revert_needs_no_room_on_a_disk(space: Space, disk: str, plans: int) -> None:
+def test_revert_needs_no_disk_space(space: Space, disk: str, plans: int) -> None:
     if os.geteuid():
         pytest.skip("to mount a disk needs root here")
     before = space.get(WMEM)
@@ -238,7 +238,7 @@ def test_revert_needs_no_room_on_a_disk(space: Space, disk: str, plans: int) -> 
         assert "Read-only file system" in json.loads(reverted)["notes"][0]
 
 
-def test_killed_after_any_step_on_a_full_disk_another_revert_goes_on(space: Space) -> None:
+def test_revert_killed_on_a_full_disk_is_completed_by_another_revert(space: Space) -> None:
     if os.geteuid():
         pytest.skip("to mount a disk needs root here")
     # The classes of a tree come back one after another, and nothing in between is as anybody made
@@ -286,7 +286,7 @@ def test_killed_after_any_step_on_a_full_disk_another_revert_goes_on(space: Spac
     assert int(steps) > 5
 
 
-def test_a_journal_of_an_earlier_narrows_is_undone(space: Space) -> None:
+def test_a_journal_of_an_earlier_version_is_reverted(space: Space) -> None:
     before = space.seen()
     space.done("apply", plan=plan(buffers(space)))
     journal = json.loads(space.journal().read_text(encoding="utf-8"))
@@ -297,7 +297,7 @@ def test_a_journal_of_an_earlier_narrows_is_undone(space: Space) -> None:
     assert space.seen() == before
 
 
-def test_a_file_of_before_comes_back_on_a_full_disk(space: Space) -> None:
+def test_a_previous_file_is_restored_on_a_full_disk(space: Space) -> None:
     if os.geteuid():
         pytest.skip("to mount a disk needs root here")
     path = "/etc/sysctl.d/99-narrows.conf"
@@ -331,7 +331,7 @@ def test_a_file_of_before_comes_back_on_a_full_disk(space: Space) -> None:
     assert done.stdout == f"{old}99-narrows.conf\n"
 
 
-def test_where_a_file_cannot_be_put_back_everything_else_is(space: Space) -> None:
+def test_if_a_file_cannot_be_restored_everything_else_is(space: Space) -> None:
     if os.geteuid():
         pytest.skip("to mount a disk needs root here")
     whole = everything(space)

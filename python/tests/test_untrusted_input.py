@@ -1,4 +1,4 @@
-"""Files that anybody may have written: no reader blocks on a pipe or reads a device to its end."""
+"""Untrusted files: no reader blocks on a pipe or reads a device to its end."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_no_command_reads_a_pipe_or_a_device(
     ],
     ids=" ".join,
 )
-def test_no_command_reads_what_only_has_the_suffix(
+def test_no_command_reads_a_pipe_or_device_with_a_suffix_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], to: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,5 @@
-"""The statistical tier's own arithmetic: the measure, what is read off a run, what must explain a
-disagreement.
+"""The arithmetic of the statistical tier: the comparison, the metrics of a run, and the
+explanations of disagreements.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ VECTORS = (Path(__file__).parent / "data/agreement.txt").read_text(encoding="utf
 CASES = {case.name: case for case in stored.cases()}
 
 
-def test_a_wrong_number_is_told_in_a_line() -> None:
+def test_an_invalid_range_of_seeds_is_an_argument_error() -> None:
     words = [sys.executable, "-m", "validation.path_models_live", "--seeds", "x"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -67,7 +67,7 @@ with processes(2) as pool:
 """
 
 
-def test_ctrl_c_ends_it_and_its_processes_in_a_line() -> None:
+def test_ctrl_c_ends_all_processes_and_prints_one_line() -> None:
     assert interrupted(POOL, ROOT) == (-signal.SIGINT, "stopped\n")
 
 
@@ -85,7 +85,7 @@ def test_each_mutation_changes_one_place_of_the_source() -> None:
         ("advise", "99999", "error: there is no path 99999; there are "),
     ],
 )
-def test_who_is_not_there_is_told_in_a_line(part: str, only: str, text: str) -> None:
+def test_unknown_models_rows_and_paths_are_argument_errors(part: str, only: str, text: str) -> None:
     words = [sys.executable, "-m", f"validation.{part}", "--only", only]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -145,12 +145,12 @@ def test_the_measure_is_that_of_the_vectors(line: str) -> None:
     assert [reference, tolerance] == pytest.approx([float(x) for x in numbers], nan_ok=True)
 
 
-def test_a_figure_that_nobody_knows_is_an_error() -> None:
+def test_an_unknown_metric_is_an_error() -> None:
     with pytest.raises(KeyError):
         _core.compare_metric("speed", [1.0], 1.0, rate_mbit=1, rtt_ms=1, duration_s=1, flows=1)
 
 
-def test_the_grid_is_whole() -> None:
+def test_the_grid_has_all_its_cases() -> None:
     grid = [case for case in CASES.values() if case.on_grid]
     families = {family: sum(case.family == family for case in grid) for family in "ABCDEFGHI"}
     assert families == {
@@ -171,7 +171,7 @@ def test_the_grid_is_whole() -> None:
     assert recorded == {"A": {2}, "B": {5}, "C": {2}, "D": {2}, "H": {4}, "I": {2}}
 
 
-def test_linux_agrees_with_itself_as_often_as_it_does() -> None:
+def test_the_cases_in_which_linux_disagrees_with_itself_are_known() -> None:
     """An independent implementation of the measure found these."""
     grid = [case for case in CASES.values() if case.on_grid]
     not_itself = {case.name for case in grid if linux.itself(case) is False}
@@ -218,7 +218,7 @@ def figure(name: str, cc: str = "reno") -> stored.Figure:
     return stored.Figure(name=name, cc=cc, runs=(1.0,), late=False)
 
 
-def test_figures_are_read_off_a_run() -> None:
+def test_metrics_are_computed_from_a_run() -> None:
     flows = [
         {
             "cc": "reno",
@@ -276,7 +276,7 @@ def test_a_case_of_each_family_agrees_as_in_the_rust_test() -> None:
         assert share == pytest.approx(exact[outcome.case.name], abs=0.0006), outcome.case.name
 
 
-def test_the_examples_of_the_tier_are_right() -> None:
+def test_the_doctests_of_the_tier_pass() -> None:
     for module in (linux, spread, stored):
         found = doctest.testmod(module)
         assert found.attempted
@@ -288,7 +288,7 @@ def test_every_stored_figure_can_be_read() -> None:
         linux.naive(case)
 
 
-def test_evidence_is_more_than_a_sentence(tmp_path: Path) -> None:
+def test_evidence_needs_a_title_commands_and_results(tmp_path: Path) -> None:
     assert explained.load()
     toml = tmp_path / "explained.toml"
     toml.write_text(
@@ -309,7 +309,7 @@ def test_evidence_is_more_than_a_sentence(tmp_path: Path) -> None:
             explained.load(toml)
 
 
-def test_the_cliff_is_where_probing_no_longer_helps() -> None:
+def test_the_cliff_is_the_loss_rate_at_which_goodput_collapses() -> None:
     def ideal(job: cliff.Job, _keep_on: object) -> float:
         gain, detection, loss, _ = job
         return 95.0 if gain * (1 - loss) > 1 and not (detection and loss > 0.15) else 3.0
@@ -324,7 +324,7 @@ def test_the_cliff_is_where_probing_no_longer_helps() -> None:
     assert {c.found for c in cliff.play(seeds=1, one=lambda _job, _keep_on: 95.0)} == {None}
 
 
-def test_the_cliff_of_linux_is_that_of_its_runs() -> None:
+def test_the_cliff_of_linux_lies_between_its_runs() -> None:
     runs = cliff.linux()
     assert all(len(goodputs) >= 2 for goodputs in runs.values())
     assert (
@@ -336,7 +336,7 @@ def test_the_cliff_of_linux_is_that_of_its_runs() -> None:
         cliff.half({0.1: [90.0], 0.2: [80.0]})
 
 
-def test_none_sent_again_is_a_class_of_its_own() -> None:
+def test_zero_retransmits_agree_only_with_zero() -> None:
     def result(ours: int, theirs: int) -> Result:
         cell = Cell(
             cc="bbr",
@@ -376,7 +376,7 @@ def test_none_sent_again_is_a_class_of_its_own() -> None:
         ("5.13.12", "bbr2", 36_949.48, 686_016),
     ],
 )
-def test_the_published_cells_are_whole(
+def test_the_published_cells_are_complete(
     kernel: str, cc: str, goodput_mbit: float, retransmits: int
 ) -> None:
     every = cells(cc, kernel)
@@ -408,7 +408,7 @@ def test_the_sets_are_judged_one_by_one() -> None:
     assert {off.case for off in papers.disagreements(bad)} >= {"P-5.15-bbr-100-10-5"}
 
 
-def test_the_command_runs_a_case_and_leaves_out_what_it_cannot() -> None:
+def test_the_command_runs_a_case_and_omits_unsupported_ones() -> None:
     command = [
         sys.executable,
         "-m",
@@ -427,7 +427,7 @@ def test_the_command_runs_a_case_and_leaves_out_what_it_cannot() -> None:
     assert done.returncode == int(not all(c["met"] for c in answer["criteria"]))
 
 
-def test_the_command_refuses_what_there_is_not() -> None:
+def test_invalid_arguments_are_errors() -> None:
     for arguments in (["--cases", "Z-*"], ["--part", "luck"], ["--seeds", "0"]):
         command = [sys.executable, "-m", "validation", *arguments]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -485,7 +485,7 @@ def test_a_disagreement_with_the_engine_linux_is_a_failure(
     assert validation.main(["--part", "engines"]) == code
 
 
-def test_results_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_equal_the_stored_digest(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--write"] if RENEW else []
     assert digest.main(arguments) == 0, capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""What is built, as others get it."""
+"""The wheel as it is installed elsewhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One program with another congestion control: what its sockets really use, and what it must not
-notice.
+"""`narrows with`: the congestion control of one program's sockets, and the behaviour that must not
+change.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def able() -> None:
         pytest.skip(tried.stderr.strip())
 
 
-def test_every_socket_of_the_program_has_it_and_the_host_keeps_its_own() -> None:
+def test_sockets_of_the_program_have_the_cc_and_the_host_keeps_its_default() -> None:
     done = run(sys.executable, "-c", TELL)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{OTHER}\n", "")
     outside = subprocess.run(
@@ -77,11 +77,10 @@ def test_every_socket_of_the_program_has_it_and_the_host_keeps_its_own() -> None
     )
 
 
-def test_it_needs_no_privilege() -> None:
+def test_no_privilege_is_needed() -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("to give privilege up one must have it")
-    # Whatever root's home holds, a Python say, is closed to nobody: the program itself, and the
-    # system's Python.
+    # The user nobody cannot read root's home, so use the program itself and the system's Python.
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     words = [
         "setpriv",
@@ -118,14 +117,14 @@ def test_it_needs_no_privilege() -> None:
         assert "only root may select it here" in refused.stderr
 
 
-def test_a_program_of_its_own_network_namespace() -> None:
+def test_a_program_in_its_own_network_namespace_has_the_cc() -> None:
     if os.geteuid() != 0:
         pytest.skip("another network namespace can be entered by root alone")
     done = run("unshare", "-n", "sh", "-c", f"ip link set lo up && {sys.executable} -c '{TELL}'")
     assert (done.returncode, done.stdout) == (0, f"{OTHER}\n"), done.stderr
 
 
-def test_what_goes_on_in_the_background_still_has_it(tmp_path: Path) -> None:
+def test_background_processes_still_have_the_cc(tmp_path: Path) -> None:
     (tmp_path / "tell.py").write_text(TELL, encoding="utf-8")
     begin = time.monotonic()
     done = run(
@@ -194,7 +193,7 @@ except OSError as error:
     assert run(sys.executable, "-c", text).stdout == "EMFILE True\n"
 
 
-def test_other_sockets_are_left_alone() -> None:
+def test_other_sockets_are_unchanged() -> None:
     text = """
 import socket
 a, b = socket.socketpair()
@@ -209,7 +208,7 @@ except OSError as error:
     assert run(sys.executable, "-c", text).stdout == "refused\n"
 
 
-def test_what_cannot_be_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_invalid_arguments_are_errors_before_the_program_starts(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     unknown = run("touch", str(mark), cc="nonesuch")
     assert unknown.returncode == 2

@@ -1,6 +1,4 @@
-"""Flows with an application: in Python, in the command's tables, on the page; and that the live
-engine says no.
-"""
+"""Flows with an application: in Python, in the tables of the commands, and on the page."""
 
 from __future__ import annotations
 
@@ -31,13 +29,13 @@ def run() -> nw.Run:
 
 
 def at(figures: Any, path: str) -> Any:  # noqa: ANN401 - JSON
-    """What lies at a place in the JSON."""
+    """The value at a path in the JSON."""
     for part in path.split("."):
         figures = figures[int(part)] if isinstance(figures, list) else figures[part]
     return figures
 
 
-def test_a_run_has_what_applications_saw(run: nw.Run) -> None:
+def test_a_run_has_the_results_of_its_applications(run: nw.Run) -> None:
     page, call, transfers = run.workloads
     assert [seen["id"] for seen in run.workloads] == ["page", "voip0", "poisson0"]
     assert (page["kind"], page["objects"], page["connections"]) == ("web", 2, 2)
@@ -60,7 +58,7 @@ def test_cells_of_the_table_are_figures_of_the_run(run: nw.Run) -> None:
     assert captions == ["Flows", "Queueing delay and RTT", "Applications"]
 
 
-def test_a_scenario_survives_its_file_and_its_json(run: nw.Run, tmp_path: Path) -> None:
+def test_a_scenario_written_as_toml_gives_the_same_run(run: nw.Run, tmp_path: Path) -> None:
     scenario = nw.Scenario(PATH, flows=FLOWS, duration="10s", seed=3)
     file = tmp_path / "one.toml"
     file.write_text(scenario.toml(), encoding="utf-8")
@@ -68,7 +66,7 @@ def test_a_scenario_survives_its_file_and_its_json(run: nw.Run, tmp_path: Path) 
     assert again.flows == run.flows
 
 
-def test_the_command_lists_kinds_and_refuses_what_is_none(command: Cli, tmp_path: Path) -> None:
+def test_the_command_lists_workloads_and_refuses_unknown_ones(command: Cli, tmp_path: Path) -> None:
     (web,) = json.loads(command("list", "workload", "web", "--json").stdout)["workload"]
     assert {"objects", "fetch", "tls"} <= {param["name"] for param in web["params"]}
     file = tmp_path / "wrong.toml"
@@ -78,7 +76,7 @@ def test_the_command_lists_kinds_and_refuses_what_is_none(command: Cli, tmp_path
     assert 'write: workload = "web"' in done.stderr
 
 
-def test_the_upload_of_a_torrent_is_part_of_what_was_used_up() -> None:
+def test_the_upload_of_a_torrent_counts_for_the_use_of_the_reverse_path() -> None:
     path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="5Mbit"))
     flows = [nw.Flow(workload={"kind": "torrent", "down": 3, "up": 3, "ramp": "100ms"})]
     told = nw.run(nw.Scenario(path, flows=flows, duration="10s")).json
@@ -111,13 +109,13 @@ def test_fairness_is_shown_for_each_direction() -> None:
         words.fairness(told) == f"{parts['down']['jain']:.3f} down and {parts['up']['jain']:.3f} up"
     )
     assert words.fairness(told) in " ".join(words.answer(told))
-    # One flow in each direction shares its bottleneck with nobody.
+    # One flow in each direction has its bottleneck alone.
     flows = [nw.Flow("reno"), nw.Flow("reno", direction="up")]
     alone = nw.run(nw.Scenario(path, flows=flows, duration="2s")).json
     assert (words.fairness(alone), alone["fairness"]["jain"] > 0) == ("", True)
 
 
-def test_nobody_is_said_to_use_more_than_the_path() -> None:
+def test_the_reported_utilization_is_at_most_100_percent() -> None:
     path = nw.Path(rate="20Mbit", rtt="10ms", buffer="2bdp")
     said = []
     for packets in range(1, 22):

@@ -207,7 +207,7 @@ def _lossy(trees: Sequence[JsonObject]) -> list[bool]:
     return found
 
 
-def test_the_reduction_keeps_what_the_problem_needs_and_nothing_else() -> None:
+def test_the_reduction_keeps_only_necessary_keys() -> None:
     space = Space([axis("path.loss=0%:5%"), axis("path.rtt=5ms:200ms")])
     values = {"path.loss": "3.37%", "path.rtt": "137ms"}
     small = shrinking.shrink(BASE, space, values, _lossy, kept_flow=1)
@@ -222,7 +222,7 @@ def test_the_reduction_keeps_what_the_problem_needs_and_nothing_else() -> None:
         assert _lossy([{**small, "path": rest}]) == [False]
 
 
-def test_the_reduction_removes_what_only_goes_together() -> None:
+def test_the_reduction_keeps_one_of_two_sufficient_flows() -> None:
     """An invented problem that needs one of two flows, whichever it is."""
 
     def one_flow(trees: Sequence[JsonObject]) -> list[bool]:
@@ -488,7 +488,9 @@ def test_the_function_finds_what_the_command_finds(tmp_path: Path) -> None:
     ("objective", "flow", "why"),
     [("fairness", None, "write one of share, starvation, queue"), ("queue", "reno0", "share")],
 )
-def test_the_function_names_what_is_wrong(objective: str, flow: str | None, why: str) -> None:
+def test_invalid_arguments_of_the_function_are_errors(
+    objective: str, flow: str | None, why: str
+) -> None:
     scenario = nw.Scenario(nw.Path(rate="10Mbit", rtt="20ms"), flows=[nw.Flow(nw.cc.Reno())])
     with pytest.raises(NarrowsError, match=why):
         nw.find_worst_case(scenario, {"path.rtt": "5ms:50ms"}, objective, flow=flow)

@@ -52,7 +52,7 @@ PHYSICAL_CALLS = frozenset({"ready", "wire"})
 
 SYSTEM_TESTS = frozenset(
     {
-        "test_files.py::test_iperf3_itself_is_read",
+        "test_files.py::test_the_output_of_iperf3_is_read",
         "test_measure_live.py::test_an_outage_before_the_first_load_keeps_the_idle_results",
         "test_measure_quic.py::test_a_server_without_a_handshake_gets_no_data",
     }
@@ -62,7 +62,7 @@ SYSTEM_TESTS = frozenset(
 PHYSICAL_TESTS = frozenset(
     {
         "test_agree.py::test_the_engines_agree_on_this_machine",
-        "test_agree.py::test_what_the_doctor_says_has_a_cure_for_all_that_is_not_good",
+        "test_agree.py::test_doctor_proposes_a_remedy_for_every_finding_that_is_not_good",
     }
 )
 """And so are these."""

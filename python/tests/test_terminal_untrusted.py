@@ -73,7 +73,7 @@ def with_hostile_texts(value: Json) -> Iterator[tuple[str, Json]]:
 
 
 def printed(*words: object) -> str:
-    """What a command prints, on both streams."""
+    """The output of a command on both streams."""
     done = CliRunner().invoke(cli.main, [str(word) for word in words])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert "\nFORGED" not in f"\n{done.output}"
@@ -197,7 +197,7 @@ def test_files_of_other_programs(tmp_path: Path) -> None:
             assert is_shown(printed("convert", file, tmp_path / "out.csv")), name
 
 
-def test_iperf2s_words(tmp_path: Path) -> None:
+def test_reports_of_iperf2(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     for match in re.finditer(r"[\w.]+", IPERF2):
         hostile = HOSTILE.replace("\ud800", "")
