@@ -35,7 +35,7 @@ struct Chance {
 struct Recorded(Arc<Mutex<Chance>>);
 
 impl Coin for Recorded {
-    fn falls(&mut self, probability: u64) -> bool {
+    fn draw(&mut self, probability: u64) -> bool {
         let mut chance = self.0.lock().unwrap();
         let fell = !chance.passed;
         chance
@@ -321,7 +321,7 @@ fn the_first_update_is_half_a_second_after_the_queue_was_made() {
 struct Never(Arc<Mutex<u32>>);
 
 impl Coin for Never {
-    fn falls(&mut self, _probability: u64) -> bool {
+    fn draw(&mut self, _probability: u64) -> bool {
         *self.0.lock().unwrap() += 1;
         false
     }

@@ -148,7 +148,7 @@ impl Round {
         }
     }
     /// Adds a station that has frames to send.
-    pub fn wants(&mut self, now: Time, station: usize) {
+    pub fn activate(&mut self, now: Time, station: usize) {
         let account = &mut self.accounts[station];
         account.active = now;
         if !account.listed {
@@ -237,7 +237,7 @@ mod tests {
     fn who_takes_four_times_as_long_is_served_a_quarter_as_often() {
         let mut round = Round::new([WEIGHT; 2].into_iter(), true);
         let mut served = [0u32; 2];
-        (0..2).for_each(|station| round.wants(Time::ZERO, station));
+        (0..2).for_each(|station| round.activate(Time::ZERO, station));
         for _ in 0..5000 {
             let station = round.turn(Time::ZERO, |_| true, |_| true).unwrap();
             served[station] += 1;
@@ -251,7 +251,7 @@ mod tests {
     fn who_has_three_times_the_weight_has_three_times_the_airtime() {
         let mut round = Round::new([256, 768].into_iter(), true);
         let mut served = [0u32; 2];
-        (0..2).for_each(|station| round.wants(Time::ZERO, station));
+        (0..2).for_each(|station| round.activate(Time::ZERO, station));
         for _ in 0..8000 {
             let station = round.turn(Time::ZERO, |_| true, |_| true).unwrap();
             served[station] += 1;
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn who_finds_no_room_has_had_its_turn() {
         let mut round = Round::new([WEIGHT; 3].into_iter(), false);
-        (0..3).for_each(|station| round.wants(Time::ZERO, station));
+        (0..3).for_each(|station| round.activate(Time::ZERO, station));
         let turn = |round: &mut Round| round.turn(Time::ZERO, |_| true, |_| true).unwrap();
         round.misses(0);
         assert_eq!(turn(&mut round), 1);
@@ -272,8 +272,8 @@ mod tests {
         assert_eq!(round.list, [2, 0, 1]);
         // By airtime, the station stays.
         let mut round = Round::new([WEIGHT; 2].into_iter(), true);
-        round.wants(Time::ZERO, 1);
-        round.wants(Time::ZERO, 0);
+        round.activate(Time::ZERO, 1);
+        round.activate(Time::ZERO, 0);
         round.misses(0);
         assert_eq!(turn(&mut round), 0);
     }
@@ -285,11 +285,11 @@ mod tests {
         let first_after = |ms| {
             let mut round = Round::new([WEIGHT; 2].into_iter(), true);
             let at = Time::ZERO + Span::ms(ms);
-            round.wants(Time::ZERO, 0);
+            round.activate(Time::ZERO, 0);
             round.charge(Time::ZERO, 0, Span::us(600));
             assert_eq!(round.turn(at, |_| false, |_| true), None);
-            round.wants(at, 1);
-            round.wants(at, 0);
+            round.activate(at, 1);
+            round.activate(at, 0);
             round.turn(at, |_| true, |_| true)
         };
         assert_eq!((first_after(99), first_after(100)), (Some(0), Some(1)));
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_round_in_which_all_are_blocked() {
         let mut round = Round::new([WEIGHT; 3].into_iter(), true);
-        (0..3).for_each(|station| round.wants(Time::ZERO, station));
+        (0..3).for_each(|station| round.activate(Time::ZERO, station));
         assert_eq!(round.turn(Time::ZERO, |_| true, |_| false), None);
         assert_eq!(
             round.turn(Time::ZERO, |_| true, |station| station == 1),

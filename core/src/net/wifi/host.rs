@@ -232,7 +232,7 @@ impl<P: Packet> Host<P> {
             Some(mac) => {
                 mac.enqueue(now, 4 * peer + category, packet, &mut here);
                 let round = lane.filling.as_mut().unwrap_or(&mut lane.round);
-                round.wants(now, peer);
+                round.activate(now, peer);
             }
             None => {
                 let made = || (shared.qdisc)(self.number, category);
@@ -299,7 +299,7 @@ impl<P: Packet> Host<P> {
         };
         lane.frames += 1;
         lane.tids[peer].fifo.push_back((packet, Span::ZERO));
-        lane.round.wants(now, peer);
+        lane.round.activate(now, peer);
         true
     }
 
@@ -357,7 +357,7 @@ impl<P: Packet> Host<P> {
             }
             let moved = lane.frames > before;
             if moved {
-                lane.round.wants(now, peer);
+                lane.round.activate(now, peer);
             }
             filling.served(peer, mac.waiting(4 * peer + category) > 0);
             if moved {
@@ -684,7 +684,7 @@ impl<P: Packet> Host<P> {
             up(packet);
         }
         if self.waits(category, ppdu.peer) {
-            self.lanes[category].round.wants(now, ppdu.peer);
+            self.lanes[category].round.activate(now, ppdu.peer);
         }
     }
 }

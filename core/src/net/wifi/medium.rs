@@ -169,7 +169,7 @@ impl<P: Packet> Wifi<P> {
         }
         let busy = self.phase != Phase::Idle;
         let contender = &mut self.contenders[4 * host + category];
-        contender.wants(now, busy, &mut self.backoff);
+        contender.contend(now, busy, &mut self.backoff);
         if !busy {
             self.start = self
                 .start
@@ -460,8 +460,8 @@ impl<P: Packet> Wifi<P> {
                 self.hosts[*host].fill(now, category, &mut self.shared, &mut counting);
                 let contender = &mut self.contenders[4 * host + category];
                 match self.hosts[*host].head(category) {
-                    Some(_) => contender.wants(now, true, &mut self.backoff),
-                    None => contender.rests(),
+                    Some(_) => contender.contend(now, true, &mut self.backoff),
+                    None => contender.stop_contending(),
                 }
             }
         }
