@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_weigh_what_packets_do() {
+    fn captured_headers_have_the_overhead_of_packets() {
         let endpoints = Endpoints::of(7, NEAR);
         let mut out = Vec::new();
         let data = Segment {

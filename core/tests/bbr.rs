@@ -294,7 +294,7 @@ fn drain_ends_with_one_product_in_flight_when_the_next_packet_departs() {
 }
 
 #[test]
-fn the_cycle_begins_anywhere_but_where_it_gives_back() {
+fn the_cycle_starts_in_any_phase_except_the_draining_one() {
     let mut first = [0; 8];
     for seed in 0..700 {
         let mut flow = Flow::settled(seed);
@@ -496,7 +496,7 @@ fn paced(rate: u64, gain: f64) -> u64 {
 }
 
 #[test]
-fn recovery_sends_a_packet_for_a_packet_and_gives_the_window_back() {
+fn recovery_conserves_packets_and_restores_the_window() {
     let mut flow = Flow::settled(1);
     let before = flow.w.cwnd;
     let recovering = |in_flight, delivered, lost, new_round| Told {
@@ -529,7 +529,7 @@ fn recovery_sends_a_packet_for_a_packet_and_gives_the_window_back() {
 }
 
 #[test]
-fn a_timeout_lets_startup_be_judged_anew_and_is_remembered_as_loss() {
+fn a_timeout_restarts_the_full_pipe_check_and_counts_as_loss() {
     let mut flow = Flow::new(1);
     flow.rounds(3);
     flow.lose();
@@ -571,7 +571,7 @@ fn begin(flow: &mut Flow) {
 }
 
 #[test]
-fn two_intervals_that_agree_give_a_policer_away() {
+fn two_equal_intervals_detect_a_policer() {
     for (first, second, found) in [
         (1000, 1000, true),
         (1000, 1100, true),
@@ -607,7 +607,7 @@ fn a_policer_loses_a_fifth_and_more() {
 }
 
 #[test]
-fn an_interval_too_short_too_long_or_limited_by_the_application_tells_nothing() {
+fn intervals_too_short_too_long_or_application_limited_are_ignored() {
     let mut flow = Flow::settled(1);
     begin(&mut flow);
     interval(&mut flow, 4, 1000, 30);

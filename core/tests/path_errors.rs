@@ -49,7 +49,7 @@ fn all(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn links_and_policers_name_what_they_need() {
+fn links_and_policers_report_missing_keys() {
     all(&[
         (
             "link = { burst = \"10kB\" }",
@@ -95,7 +95,7 @@ fn links_and_policers_name_what_they_need() {
 }
 
 #[test]
-fn elements_that_would_do_nothing_are_told_so() {
+fn elements_without_effect_are_reported() {
     all(&[
         (
             "jitter = \"gaussian\"",
@@ -279,7 +279,7 @@ fn a_trace_with_a_mistake_names_its_line() {
 }
 
 #[test]
-fn hops_and_ways_know_whose_key_is_whose() {
+fn keys_of_hops_and_directions_are_reported_at_their_place() {
     all(&[
         (
             "[path.reverse]\nrate = \"5Mbit\"\nrtt = \"5ms\"",

@@ -49,7 +49,7 @@ fn a_bare_number_gets_its_unit() {
 }
 
 #[test]
-fn the_corrected_line_keeps_what_was_right() {
+fn a_corrected_line_keeps_its_valid_parts() {
     assert_eq!(
         path("queue = { kind = \"shelf\", target = 5, depth = 2 }"),
         "x.toml:6: path.queue.target = 5 needs a unit\n    write: queue = { kind = \"shelf\", \
@@ -267,7 +267,7 @@ fn corrections_by_line() {
 }
 
 #[test]
-fn what_the_interface_has_needs_its_rate() {
+fn interface_keys_require_its_rate() {
     for line in ["ring = 4", "bql = false", "tsq = false"] {
         let text = path(&format!("[host]\n{line}"));
         assert!(
@@ -338,7 +338,7 @@ fn a_correction_contains_no_other_error() {
 }
 
 #[test]
-fn a_value_of_another_kind_is_called_by_its_name() {
+fn a_value_of_another_type_is_reported_by_its_type() {
     for (line, problem) in [
         ("buffer = \"200ms\"", "is a time, but a buffer is a size"),
         ("buffer = \"1e400bdp\"", "must be above 0bdp and at most"),
@@ -350,7 +350,7 @@ fn a_value_of_another_kind_is_called_by_its_name() {
 }
 
 #[test]
-fn a_workload_says_what_does_not_go_with_it() {
+fn keys_that_conflict_with_a_workload_are_reported() {
     let flow = |line: &str| told("", line);
     let text = flow("workload = \"wbe\"");
     assert!(
@@ -402,7 +402,7 @@ fn a_workload_says_what_does_not_go_with_it() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
+fn all_errors_are_reported_together_in_the_order_of_lines() {
     let text = "duration = 10\n\n[[flow]]\ncount = \"two\"\n\n[path]\nrtt = \"40msec\"\n";
     assert_eq!(
         bad(text).to_string(),
@@ -420,7 +420,7 @@ x.toml:7: path.rtt = \"40msec\" has the unit msec, which is written ms
 }
 
 #[test]
-fn what_must_be_there() {
+fn missing_required_keys_are_reported() {
     assert!(
         bad("")
             .to_string()
@@ -433,7 +433,7 @@ fn what_must_be_there() {
 }
 
 #[test]
-fn a_key_in_the_wrong_section_is_sent_home() {
+fn a_key_in_the_wrong_section_is_reported_with_its_section() {
     assert_eq!(
         told("duration = \"10s\"", "duration = \"10s\"\nrate = \"1Mbit\""),
         "x.toml:2: rate = \"1Mbit\" is not a key of the top level, but of [path]
@@ -499,7 +499,7 @@ fn without_text_the_key_is_the_place() {
 }
 
 #[test]
-fn nothing_in_a_file_crashes_the_parser() {
+fn no_input_crashes_the_parser() {
     let deep = "[".repeat(100_000);
     for text in [
         format!("a = {deep}"),
@@ -527,7 +527,7 @@ fn nothing_in_a_file_crashes_the_parser() {
 }
 
 #[test]
-fn a_mistake_in_host_is_told_once() {
+fn an_error_in_host_is_reported_once() {
     let told = told("", "[host]\niw_ = 10");
     assert_eq!(told.matches("host.iw_").count(), 1, "{told}");
 }
@@ -560,7 +560,7 @@ fn twenty_thousand_unknown_keys_are_counted() {
 
 /// The first of bbr3 and the thirty-first of bbr would both be bbr30.
 #[test]
-fn ids_that_nobody_wrote_never_collide() {
+fn generated_ids_never_collide() {
     let text = LEAST.replace(
         "[[flow]]",
         "[[flow]]\ncc = \"bbr3\"\n[[flow]]\ncc = \"bbr\"\ncount = 31\n[[flow]]",

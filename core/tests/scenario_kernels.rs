@@ -74,7 +74,7 @@ fn buffers_of_the_release_grew_with_4_20_and_6_16() {
 }
 
 #[test]
-fn settings_of_a_host_are_written_if_they_are_given() {
+fn given_settings_of_a_host_are_written() {
     let s = read("rto_max = \"2s\"\nrack = false", "[[flow]]\ncc = \"reno\"").unwrap();
     let config = s.host.config();
     assert_eq!((config.rto_max, config.rack), (Span::s(2), false));
@@ -126,7 +126,7 @@ fn keys_that_the_release_ignores_are_noticed() {
 
 /// An error names a key that the file has.
 #[test]
-fn an_inherited_key_is_not_blamed_on_the_host_that_inherits_it() {
+fn an_error_in_an_inherited_key_is_reported_at_its_origin() {
     let flow = "[[flow]]\ncc = \"reno\"\nsender = \"a\"";
     let error =
         |host: &str, named: &str| read(host, &format!("[host.a]\n{named}\n{flow}")).unwrap_err();

@@ -10,7 +10,7 @@ fn told(path: &str, flow: &str) -> String {
 const ONE: &str = "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"";
 
 #[test]
-fn feedback_needs_a_queue_that_gives_some() {
+fn feedback_requires_a_queue_that_supports_it() {
     assert_eq!(
         told(&format!("{ONE}\nqueue = \"codel\""), "cc = \"xcp\""),
         "x.toml:5: path.queue = \"codel\" is not sufficient for xcp, which needs routers that \
@@ -38,7 +38,7 @@ fn feedback_needs_a_queue_that_gives_some() {
 }
 
 #[test]
-fn of_several_hops_the_narrowest_must_give_it() {
+fn feedback_is_required_of_the_bottleneck_hop() {
     let hops = |second: &str| {
         format!(
             "[[path.hop]]\nrate = \"50Mbit\"\nrtt = \"1ms\"\n[[path.hop]]\nrate = \"20Mbit\"\nrtt \
@@ -63,7 +63,7 @@ fn of_several_hops_the_narrowest_must_give_it() {
 }
 
 #[test]
-fn a_flow_that_goes_up_needs_it_on_the_way_back() {
+fn an_upload_needs_feedback_on_the_reverse_path() {
     let path = |down: &str, up: &str| {
         format!("{ONE}\nqueue = \"{down}\"\n[path.reverse]\nrate = \"5Mbit\"\nqueue = \"{up}\"")
     };

@@ -7,7 +7,7 @@ use narrows_core::tcp::{Clock, Config, EcnMode, EcnNegotiation, EcnUse, Gso, Pac
 use narrows_core::units::*;
 
 #[test]
-fn a_full_file_means_what_it_says() {
+fn a_complete_file_is_parsed() {
     let s = good(FULL);
     assert_eq!(s.title, "Everything that this version knows");
     assert_eq!(
@@ -98,7 +98,7 @@ fn a_full_file_means_what_it_says() {
 }
 
 #[test]
-fn what_is_not_said_has_its_default() {
+fn omitted_keys_have_their_defaults() {
     let s = good(LEAST);
     assert_eq!(
         (s.title.as_str(), s.warmup, s.seed, s.start_jitter),
@@ -280,7 +280,7 @@ fn loss_is_of_super_packets_or_of_packets() {
 }
 
 #[test]
-fn a_tree_from_another_language_goes_through_the_same_parser() {
+fn a_tree_from_another_language_is_parsed_in_the_same_way() {
     use narrows_core::scenario::value::Node;
     let path = Node::table(vec![
         ("rate".into(), Node::string("20Mbit")),

@@ -62,7 +62,7 @@ fn a_name_with_a_count_means_all_of_them() {
 }
 
 #[test]
-fn what_is_written_back_reads_the_same() {
+fn a_written_wifi_scenario_is_read_back() {
     for stack in ["before", "fq_mac", "airtime"] {
         let text = TWO.replace("stack = \"before\"", &format!("stack = \"{stack}\""));
         let text = if stack == "before" {
@@ -110,7 +110,7 @@ codel_slow_interval = "200ms"
 }
 
 #[test]
-fn mistakes_are_told_with_the_line_as_it_should_be() {
+fn errors_of_wifi_show_the_corrected_line() {
     let near = "[[wifi.station]]\nname = \"near\"\nmcs = 7\n";
     let flow = "[[flow]]\ncc = \"cubic\"\n";
     let cases = [

@@ -98,7 +98,7 @@ fn play(path: &str, threshold: &str, seconds: u32, flows: &str) -> Run {
 const SLOW: &str = "rate = \"20Mbit\"\nrtt = \"40ms\"";
 
 #[test]
-fn marks_do_what_they_do_in_linux() {
+fn marks_have_the_effect_of_linux() {
     // One flow for 30 s: goodput, smoothed RTT, mean window, number of marks.
     let linux = [
         ("cubic", 16.84, 42.50, 62.1, 401.0),
@@ -135,7 +135,7 @@ fn marks_do_what_they_do_in_linux() {
 }
 
 #[test]
-fn who_does_not_ask_is_not_marked() {
+fn flows_without_ecn_are_not_marked() {
     let run = play(SLOW, "10ms", 30, "[[flow]]\ncc = \"reno\"");
     assert_eq!(run.queue.marks, 0);
     // Without marks nothing keeps the queue short.
@@ -286,7 +286,7 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
 /// and a rate limited by htb. The results are medians of three runs: goodput, smoothed RTT, mean
 /// window.
 #[test]
-fn accurate_ecn_does_what_it_does_in_linux() {
+fn accurate_ecn_behaves_as_in_linux() {
     let linux = [
         ("bbr", 80, 25, 74.451, 28.72, 345.9),
         ("dctcp", 80, 5, 75.522, 19.63, 132.3),
@@ -317,7 +317,7 @@ fn accurate_ecn_does_what_it_does_in_linux() {
 }
 
 #[test]
-fn what_the_ends_were_told_is_read_back() {
+fn ecn_settings_of_hosts_are_read_back() {
     let read = |text: &str| {
         Scenario::from_toml(text, "ecn.toml", &with_marker()).unwrap_or_else(|e| panic!("{e}"))
     };

@@ -334,7 +334,7 @@ proptest! {
 
     /// Property test: for any start times, stop times and paths.
     #[test]
-    fn nobody_uses_more_than_the_path(
+    fn utilization_is_at_most_one(
         mbit in 1u64..60,
         rtt_ms in 1u64..80,
         bdp in 2u64..80,
@@ -350,7 +350,7 @@ proptest! {
 
     /// Property test: for summary intervals down to the transmission time of one packet.
     #[test]
-    fn nobody_gets_more_than_can_arrive(
+    fn no_flow_exceeds_the_arrival_rate(
         mbit in 1u64..60,
         rtt_ms in 1u64..30,
         packets in 1u64..60,

@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_of_nothing_is_the_least() {
+    fn a_delay_of_zero_is_a_valid_minimum() {
         let mut cc = lp();
         cc.remote_hz = 1000;
         assert_eq!(cc.delay(1000, 1000), Some(0));
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_half() {
+    fn a_loss_halves_the_congestion_window() {
         let mut f = Flow::new(100);
         f.cc.on_loss(&mut f.w, &Loss::at(Time::ZERO));
         assert_eq!(f.w.ssthresh, 50);

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_half() {
+    fn a_loss_halves_the_congestion_window() {
         let mut b = bench(50, 50);
         b.cc.on_loss(&mut b.w, &Loss::at(Time::ZERO));
         assert_eq!(b.w.ssthresh, 25);

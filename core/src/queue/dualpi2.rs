@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn without_drops_it_ends_where_every_packet_of_l_is_marked() {
+    fn without_drops_the_maximum_probability_marks_every_packet_of_l() {
         let mut law = Law {
             drop_overload: false,
             ..law()
@@ -458,7 +458,7 @@ mod tests {
 
     /// pC = p² and pL = 2p, with 200 000 draws each (standard deviations below 0.0011).
     #[test]
-    fn c_is_struck_with_the_square_and_l_with_twice() {
+    fn c_is_marked_with_the_square_and_l_with_twice_the_probability() {
         let mut law = law();
         law.p = ONE / 10;
         let mut coin = Rng::named(2, "test");
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn in_overload_c_is_dropped_and_l_is_always_struck() {
+    fn in_overload_c_is_dropped_and_l_is_always_marked_or_dropped() {
         let mut law = law();
         law.p = ONE / 10 * 8;
         let mut coin = Rng::named(3, "test");

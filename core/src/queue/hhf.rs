@@ -457,7 +457,7 @@ mod tests {
     /// Other flows have increased three of the four counters of a flow: the fourth is the upper
     /// bound.
     #[test]
-    fn the_least_counter_counts_and_only_what_is_below_is_raised() {
+    fn the_minimum_counter_is_used_and_only_lower_counters_grow() {
         let counters = [0, 900, 900, 900].map(|bytes| alloc::vec![(0, bytes); COUNTERS]);
         let mut filter = Filter {
             counters,

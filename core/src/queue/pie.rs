@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_struck_while_a_burst_lasts_or_the_delay_is_short() {
+    fn no_drops_during_the_burst_allowance_or_at_a_short_delay() {
         let half = settings().target / 2;
         let drops_at = |burst, delay, probability| {
             let mut law = Law {
@@ -605,7 +605,7 @@ mod tests {
     /// At p = 1/2, no random number is drawn for the first packet (sum 0.5). The 17th packet (8.5)
     /// is marked or dropped in any case, which alone does not reset the sum.
     #[test]
-    fn the_sum_delays_a_strike_and_then_forces_one() {
+    fn the_sum_delays_a_drop_and_then_forces_one() {
         let mut law = busy(ONE / 2);
         assert!(!drop_early(&mut law, true), "0.5");
         assert!(drop_early(&mut law, true), "1.0, and the draw is positive");
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_cleared_while_nothing_is_probable() {
+    fn a_probability_of_zero_clears_the_sum() {
         let mut law = Law {
             sum: ONE,
             ..busy(0)
@@ -648,7 +648,7 @@ mod tests {
 
     /// A new burst is allowed after two updates below half the target with probability 0.
     #[test]
-    fn calm_gives_a_new_burst() {
+    fn an_idle_period_restores_the_burst_allowance() {
         let half = settings().target / 2;
         let burst = |delay, delay_before, probability| {
             let law = Law {
@@ -667,7 +667,7 @@ mod tests {
     /// The first update of an empty queue resets the probability, the second restores the burst
     /// allowance. Only then is the state the initial one.
     #[test]
-    fn it_does_not_rest_before_it_has_its_burst_again() {
+    fn the_state_is_initial_only_with_a_full_burst_allowance() {
         let mut law = Law {
             sum: ONE,
             delay: 0,

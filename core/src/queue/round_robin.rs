@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_goes_first_and_cannot_stay_so() {
+    fn a_new_queue_is_first_and_does_not_remain_new() {
         let mut ring: RoundRobin = RoundRobin::new(3, Bytes::new(1000));
         let mut left = [4, 3, 0];
         ring.activate(0);

@@ -405,7 +405,7 @@ mod tests {
 
     /// A flow has one bin in each level; four bits of the hash select it.
     #[test]
-    fn a_flow_has_a_bin_of_its_own_in_each_level_and_the_least_of_them_says() {
+    fn a_flow_has_a_bin_per_level_and_the_minimum_is_used() {
         let mut set = Set::new(0);
         let hash = 0x7654_3210;
         set.bins(hash).for_each(|bin| {

@@ -334,7 +334,7 @@ mod tests {
 
     /// 10 packets arrive in 100 ms on a link that could send 100: φ = 0.4 · 90 kB.
     #[test]
-    fn what_is_unused_is_given_out() {
+    fn unused_capacity_is_distributed() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(10, 100)], 0);
         near(law.mean_rtt, 0.1);
@@ -352,7 +352,7 @@ mod tests {
 
     /// 100 packets on a full link with 50 kB that never drain: φ = −0.226 · 50 kB.
     #[test]
-    fn a_standing_queue_is_taken_back() {
+    fn a_persistent_queue_reduces_the_feedback() {
         let mut law = law(Rate::mbit(8));
         law.gamma = 0.0;
         law.queue = 50_000.0;
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_the_least_of_half_a_round_trip() {
+    fn the_persistent_queue_is_the_minimum_of_half_an_rtt() {
         let mut law = law(Rate::mbit(8));
         law.mean_rtt = 0.1;
         law.catch_up(at(1000), Bytes::new(20_000));
@@ -441,7 +441,7 @@ mod tests {
 
     /// A full link without a queue: φ = 0, and a tenth of the traffic is shuffled.
     #[test]
-    fn a_tenth_is_shuffled_where_nothing_is_left_to_do() {
+    fn a_tenth_is_shuffled_on_a_full_link() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(90, 100), (10, 100)], 0);
         near(law.shares.left.0 * 0.1, 10_000.0);
@@ -464,7 +464,7 @@ mod tests {
 
     /// φ itself changes shares, and only the rest up to γ is shuffled.
     #[test]
-    fn shuffling_makes_way_for_what_moves_anyway() {
+    fn shuffling_is_reduced_by_other_feedback() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(90, 100)], 0);
         // φ = 0.4 · 10 kB; h = 0.1 · 90 kB − φ.
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allotted_is_not_allotted_twice() {
+    fn feedback_is_allotted_only_once() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(10, 100)], 0);
         let mut given = 0.0;
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_all_routers_holds_and_nothing_is_given_unasked() {
+    fn the_request_limits_the_feedback_and_the_rest_remains_available() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(10, 100)], 0);
         let mut header = header(10, 100);
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_given_before_the_first_interval_or_without_a_round_trip_time() {
+    fn no_feedback_before_the_first_interval_or_without_an_rtt() {
         let mut law = law(Rate::mbit(8));
         let now = at(5);
         law.on_arrival(now, SIZE, Some(header(10, 100)), Bytes::ZERO);

@@ -69,7 +69,7 @@ mod tests {
     /// As on Linux 6.12: segment 1 was lost and is retransmitted in millisecond 24. Then segments
     /// 6, sent in 20, and 7, sent in 23, arrive.
     #[test]
-    fn a_repair_that_overtakes_makes_the_receiver_refuse_what_comes_after() {
+    fn paws_rejects_segments_older_than_an_overtaking_retransmit() {
         let mut receiver = Receiver::new(&Config::default());
         receiver.accept(at(0), 30_000, crate::tcp::EcnUse::Off);
         for (n, sent) in [(0, 10), (3, 11), (4, 11), (5, 12)] {
@@ -85,7 +85,7 @@ mod tests {
 
     /// Duplicates are reported, with an old timestamp or without.
     #[test]
-    fn what_was_seen_before_is_told_of() {
+    fn an_old_duplicate_is_reported_by_dsack() {
         let mut receiver = Receiver::new(&Config::default());
         receiver.accept(at(0), 30_000, crate::tcp::EcnUse::Off);
         arrives(&mut receiver, 0, 10, 40);
@@ -100,7 +100,7 @@ mod tests {
     /// An ACK of two segments that SACKs a third is ignored if it is two milliseconds older than an
     /// ACK before it. One of a millisecond is not.
     #[test]
-    fn an_ack_that_was_overtaken_by_two_milliseconds_says_nothing() {
+    fn an_ack_overtaken_by_two_milliseconds_is_ignored() {
         let sacked = |age: u32| {
             let mut sender = Sender::new(Config::default().into(), Box::new(Reno), None);
             sender.connect(at(0), &mut |_| ());

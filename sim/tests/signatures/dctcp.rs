@@ -51,7 +51,7 @@ fn the_link_is_full_and_the_queue_is_short() {
 /// Alizadeh et al. 2010, section 3.3: with a marking threshold of K packets, N synchronized windows
 /// raise the queue to K + N packets. From there the queue decreases by ½ √(2N (C·RTT + K)) packets.
 #[test]
-fn the_queue_swings_as_the_paper_says() {
+fn the_queue_oscillates_as_in_the_paper() {
     let (c, rtt, k) = (100e6 / 8.0 / 1514.0, 0.020, 0.005_f64);
     for n in [1, 2, 10] {
         let (highest, swing) = (

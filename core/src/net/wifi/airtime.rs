@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_four_times_as_long_is_served_a_quarter_as_often() {
+    fn a_station_four_times_slower_is_served_a_quarter_as_often() {
         let mut round = Round::new([WEIGHT; 2].into_iter(), true);
         let mut served = [0u32; 2];
         (0..2).for_each(|station| round.activate(Time::ZERO, station));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_three_times_the_weight_has_three_times_the_airtime() {
+    fn airtime_is_proportional_to_the_weight() {
         let mut round = Round::new([256, 768].into_iter(), true);
         let mut served = [0u32; 2];
         (0..2).for_each(|station| round.activate(Time::ZERO, station));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_has_had_its_turn() {
+    fn a_station_without_room_loses_its_turn_in_round_robin() {
         let mut round = Round::new([WEIGHT; 3].into_iter(), false);
         (0..3).for_each(|station| round.activate(Time::ZERO, station));
         let turn = |round: &mut Round| round.turn(Time::ZERO, |_| true, |_| true).unwrap();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_to_send_pays_for_100_ms() {
+    fn an_idle_station_keeps_its_airtime_debt_for_100_ms() {
         // It owes 344 µs, has nothing when its turn comes, and returns beside a station without
         // debt.
         let first_after = |ms| {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_round_in_which_all_are_blocked() {
+    fn a_round_with_all_stations_blocked_returns_none() {
         let mut round = Round::new([WEIGHT; 3].into_iter(), true);
         (0..3).for_each(|station| round.activate(Time::ZERO, station));
         assert_eq!(round.turn(Time::ZERO, |_| true, |_| false), None);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_near_what_an_aggregate_takes() {
+    fn estimates_are_close_to_the_airtime_of_an_aggregate() {
         let slow = Phy::new(Standard::N, Band::Ghz5, Width::W20, 0, 1, true).unwrap();
         let fast = Phy::new(Standard::N, Band::Ghz5, Width::W20, 7, 2, true).unwrap();
         let us = |phy: &Phy| estimate(phy, Bytes::new(1514)).as_us();

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_to_a_medium_long_idle_speaks_at_once() {
+    fn a_station_transmits_at_once_on_a_long_idle_medium() {
         let mut rng = Rng::named(1, "edca");
         let mut one = Contender::new(STATION[1]);
         one.contend(us(1000), false, &mut rng);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_in_which_another_speaks_counts() {
+    fn a_slot_with_another_transmission_counts() {
         let mut rng = Rng::named(1, "edca");
         let mut one = Contender::new(STATION[1]);
         one.contend(us(0), true, &mut rng);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_drawn_from_nothing_to_the_window() {
+    fn a_counter_is_drawn_from_zero_to_the_window() {
         let mut rng = Rng::named(1, "edca");
         let mut one = Contender::new(STATION[3]);
         let mut seen = [0; 4];

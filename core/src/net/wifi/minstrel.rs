@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_4096_bytes_is_lost_where_the_standard_says() {
+    fn a_tenth_of_4096_byte_frames_is_lost_at_the_sensitivity_of_the_standard() {
         for (mcs, db) in [(0, 9.0), (4, 21.0), (7, 27.0)] {
             let lost = 1.0 - libm::exp(-4096.0 * errors(db, Width::W20, mcs, 1));
             assert!((lost - 0.1).abs() < 1e-12, "{mcs}: {lost}");
