@@ -595,12 +595,12 @@ mod tests {
     fn records_come_in_order_and_are_whole() {
         let bytes = Arc::new(AtomicUsize::new(0));
         let mut file = vec![];
-        let told = Arc::clone(&bytes);
+        let counter = Arc::clone(&bytes);
         let mut capture = Capture::new(
             "test",
             INTERFACES,
             Box::new(move |chunk| {
-                told.fetch_add(chunk.len(), Ordering::Relaxed);
+                counter.fetch_add(chunk.len(), Ordering::Relaxed);
                 true
             }),
         );
