@@ -58,7 +58,7 @@ fn exchange(phy: &Phy, frames: u64) -> Exchange {
     Exchange {
         bits: n as f64 * 1472.0 * 8.0,
         frames: phy.duration(bytes).as_s(),
-        answer: sifs + phy.answer(n > 1).as_s(),
+        answer: sifs + phy.ack_duration(n > 1).as_s(),
         penalty: Band::Ghz5.penalty().as_s(),
     }
 }

@@ -266,10 +266,10 @@ mod tests {
         /// An ACK of one packet with this round trip; ten others are in flight.
         fn ack(&mut self, rtt_us: u64) {
             self.una += 1;
-            let mut told = Sample::at(Time::ZERO);
-            (told.rtt, told.acked, told.una, told.nxt) =
+            let mut sample = Sample::at(Time::ZERO);
+            (sample.rtt, sample.acked, sample.una, sample.nxt) =
                 (Some(Span::us(rtt_us)), 1, self.una, self.una + 10);
-            self.cc.on_sample(&mut self.w, &told);
+            self.cc.on_sample(&mut self.w, &sample);
             let mut ev = Ack::at(Time::ZERO);
             (ev.delivered, ev.una, ev.nxt) = (1, self.una, self.una + 10);
             self.cc.on_ack(&mut self.w, &ev);
@@ -415,9 +415,9 @@ mod tests {
     #[test]
     fn growth_counts_cumulatively_acknowledged_packets() {
         let mut f = Flow::new(1000);
-        let mut told = Sample::at(Time::ZERO);
-        told.acked = 3;
-        f.cc.on_sample(&mut f.w, &told);
+        let mut sample = Sample::at(Time::ZERO);
+        sample.acked = 3;
+        f.cc.on_sample(&mut f.w, &sample);
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 5;
         f.cc.on_ack(&mut f.w, &ev);

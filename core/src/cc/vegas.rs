@@ -107,7 +107,7 @@ impl RoundTrips {
         una > self.end
     }
     /// Returns the RTTs of the round trip; `None` if there were too few samples.
-    pub(super) fn told(&self) -> Option<Delays> {
+    pub(super) fn delays(&self) -> Option<Delays> {
         let enough = self.samples > TOO_FEW;
         let (base, rtt) = (self.base?.as_us(), self.least?.as_us());
         enough.then_some(Delays { base, rtt })
@@ -195,7 +195,7 @@ impl CongestionControl for Vegas {
             }
             return;
         }
-        match self.rounds.told() {
+        match self.rounds.delays() {
             Some(seen) => self.on_round(w, ev.delivered, seen),
             None => Reno.on_ack(w, ev),
         }

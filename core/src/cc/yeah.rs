@@ -203,7 +203,7 @@ impl CongestionControl for Yeah {
         }
         self.grow(w, ev.delivered);
         if self.rounds.over(ev.una) {
-            if let Some(seen) = self.rounds.told() {
+            if let Some(seen) = self.rounds.delays() {
                 self.on_round(w, seen);
             }
             self.rounds.begin(ev.nxt);

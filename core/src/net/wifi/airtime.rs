@@ -102,12 +102,12 @@ impl Aql {
         !self.enabled || pending.as_ns() < limits.high.as_ns() + others * limits.low.as_ns() / 2
     }
     /// Adds the estimate of a packet that goes to the driver.
-    pub fn takes(&mut self, pending: &mut Span, estimate: Span) {
+    pub fn add_pending(&mut self, pending: &mut Span, estimate: Span) {
         *pending = *pending + estimate;
         self.total = self.total + estimate;
     }
     /// Subtracts the estimate of a packet that was sent or given up.
-    pub fn gives_back(&mut self, pending: &mut Span, estimate: Span) {
+    pub fn subtract_pending(&mut self, pending: &mut Span, estimate: Span) {
         *pending = *pending - estimate;
         self.total = self.total - estimate;
     }
@@ -314,7 +314,7 @@ mod tests {
         let mut pending = [Span::ZERO; 3];
         let mut fill = |aql: &mut Aql, station: usize| {
             while aql.allows(&AQL_LIMITS, pending[station]) {
-                aql.takes(&mut pending[station], Span::us(1000));
+                aql.add_pending(&mut pending[station], Span::us(1000));
             }
             pending[station].as_us()
         };
@@ -333,7 +333,7 @@ mod tests {
         let filled = limits.map(|limits| {
             let mut pending = Span::ZERO;
             while aql.allows(&limits, pending) {
-                aql.takes(&mut pending, Span::ms(1));
+                aql.add_pending(&mut pending, Span::ms(1));
             }
             pending.as_ms()
         });
