@@ -299,8 +299,8 @@ proptest! {
         numbers.sort_unstable();
         numbers.dedup();
         prop_assert_eq!(numbers.len(), gone.left.len());
-        let told: u64 = (0..queue.classes().len()).map(|i| queue.backlog_of(i).packets).sum();
-        prop_assert_eq!(told, queue.backlog().packets);
+        let total: u64 = (0..queue.classes().len()).map(|i| queue.backlog_of(i).packets).sum();
+        prop_assert_eq!(total, queue.backlog().packets);
         // Every packet leaves in the end.
         let mut patience = 100_000;
         while queue.backlog().packets > 0 && patience > 0 {

@@ -282,14 +282,18 @@ fn a_notice_reports_children_rates_above_the_parent_rate() {
         scenario.notices(&Registry::<Frame>::standard())
     };
     assert_eq!(notices([15, 5]), [""; 0]);
-    let told = notices([15, 10]);
-    assert_eq!(told.len(), 1);
+    let warnings = notices([15, 10]);
+    assert_eq!(warnings.len(), 1);
     for word in [
         "children of 1:1",
         "25Mbit",
         "the rate of 1:1 is 20Mbit",
         "sum up",
     ] {
-        assert!(told[0].contains(word), "{word} is not in: {}", told[0]);
+        assert!(
+            warnings[0].contains(word),
+            "{word} is not in: {}",
+            warnings[0]
+        );
     }
 }

@@ -95,10 +95,10 @@ fn follow(recording: &Recording, seed: u64) -> Vec<Draw> {
     for event in &recording.events {
         match *event {
             Event::Arrival(now, frame) => {
-                let mut told = chance.lock().unwrap();
-                told.verdict = recording.verdicts[frame.number as usize];
-                told.markable = frame.ecn != Ecn::NotEct;
-                drop(told);
+                let mut coin = chance.lock().unwrap();
+                coin.verdict = recording.verdicts[frame.number as usize];
+                coin.markable = frame.ecn != Ecn::NotEct;
+                drop(coin);
                 came.push(frame.ecn);
                 queue.enqueue(now, Hashed(frame), &mut played);
             }

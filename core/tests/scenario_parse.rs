@@ -208,8 +208,8 @@ fn a_former_name_of_a_parameter_is_read_and_not_written() {
     assert_eq!(scenario, of("probe_down_gain = 0.5").unwrap());
     assert!(!scenario.to_toml().contains("relief_gain"));
     let both = of("relief_gain = 0.5, probe_down_gain = 0.6").unwrap_err();
-    let told = "is the former name of probe_down_gain, which is present";
-    assert!(both.to_string().contains(told), "{both}");
+    let message = "is the former name of probe_down_gain, which is present";
+    assert!(both.to_string().contains(message), "{both}");
 }
 
 #[test]
@@ -317,9 +317,9 @@ fn a_newer_format_is_the_only_error() {
          install a newer version"
     );
     for wrong in ["0", "-1", "\"1\"", "1.5"] {
-        let told = bad(&format!("format = {wrong}\nunknown = 1\n{SMALL}")).to_string();
-        assert!(told.starts_with("x.toml:1: format = "), "{told}");
-        assert!(told.contains("write: format = 1"), "{told}");
-        assert!(told.contains("unknown"), "{told}");
+        let message = bad(&format!("format = {wrong}\nunknown = 1\n{SMALL}")).to_string();
+        assert!(message.starts_with("x.toml:1: format = "), "{message}");
+        assert!(message.contains("write: format = 1"), "{message}");
+        assert!(message.contains("unknown"), "{message}");
     }
 }

@@ -220,7 +220,7 @@ fn errors_of_wifi_show_the_corrected_line() {
     ];
     for (text, right) in cases {
         let text = format!("duration = \"1s\"\n{text}");
-        let told = bad(&text).to_string();
-        assert!(told.contains(right), "{text}\n{told}");
+        let message = bad(&text).to_string();
+        assert!(message.contains(right), "{text}\n{message}");
     }
 }

@@ -84,7 +84,7 @@ fn an_interval_of_a_few_packets_has_no_more_than_can_arrive() {
 /// variation.
 #[test]
 fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
-    let told = |duration: &str, more: &str, flow: &str| {
+    let warnings = |duration: &str, more: &str, flow: &str| {
         let run = run(&format!(
             "duration = \"{duration}\"\nwarmup = \"100ms\"\n{PATH}{more}[[flow]]\ncc = \
              \"reno\"\n{flow}"
@@ -95,12 +95,15 @@ fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
             .count()
     };
     assert_eq!(
-        (told("1s", "", ""), told("1s", "jitter = \"50ms\"\n", "")),
+        (
+            warnings("1s", "", ""),
+            warnings("1s", "jitter = \"50ms\"\n", "")
+        ),
         (0, 1)
     );
-    assert_eq!(told("20s", "jitter = \"50ms\"\n", ""), 0);
+    assert_eq!(warnings("20s", "jitter = \"50ms\"\n", ""), 0);
     assert_eq!(
-        told("1s", "", "[[flow]]\ncc = \"reno\"\nrtt = \"100ms\"\n"),
+        warnings("1s", "", "[[flow]]\ncc = \"reno\"\nrtt = \"100ms\"\n"),
         1
     );
 }
