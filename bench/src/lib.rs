@@ -75,7 +75,7 @@ impl Standing {
 }
 
 /// Prints the result of a program to stdout, or its error to stderr, and returns the exit code.
-pub fn told(done: Result<String, String>) -> ExitCode {
+pub fn exit_code(done: Result<String, String>) -> ExitCode {
     match done {
         Ok(text) => {
             println!("{text}");

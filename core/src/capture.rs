@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_weigh_what_packets_do() {
+    fn captured_headers_have_the_overhead_of_packets() {
         let endpoints = Endpoints::of(7, NEAR);
         let mut out = Vec::new();
         let data = Segment {
@@ -595,12 +595,12 @@ mod tests {
     fn records_come_in_order_and_are_whole() {
         let bytes = Arc::new(AtomicUsize::new(0));
         let mut file = vec![];
-        let told = Arc::clone(&bytes);
+        let counter = Arc::clone(&bytes);
         let mut capture = Capture::new(
             "test",
             INTERFACES,
             Box::new(move |chunk| {
-                told.fetch_add(chunk.len(), Ordering::Relaxed);
+                counter.fetch_add(chunk.len(), Ordering::Relaxed);
                 true
             }),
         );

@@ -15,7 +15,7 @@ const STARTUP: f64 = 739.0 / 256.0;
 
 /// The contents of an ACK; all other fields are neutral.
 #[derive(Clone, Debug)]
-struct Told {
+struct AckInput {
     after: Span,
     delivered: u32,
     /// Packets per second of its sample.
@@ -32,7 +32,7 @@ struct Told {
 
 /// A round trip at 4000 packets/s, of which 160 make a bandwidth-delay product, with too much in
 /// flight to end anything.
-const ROUND: Told = Told {
+const ROUND: AckInput = AckInput {
     after: RTT,
     delivered: 10,
     rate: 4000,
@@ -72,30 +72,30 @@ impl Flow {
         cc.on_start(&mut w, &start);
         Flow { cc, w, now, totals }
     }
-    fn ack(&mut self, told: &Told) {
-        self.now += told.after;
+    fn ack(&mut self, ack: &AckInput) {
+        self.now += ack.after;
         let before = self.totals.delivered;
-        self.totals.delivered += u64::from(told.delivered);
-        self.totals.lost += u64::from(told.lost);
+        self.totals.delivered += u64::from(ack.delivered);
+        self.totals.lost += u64::from(ack.lost);
         self.totals.delivered_at = self.now;
         let mut d = Delivery::default();
         let interval = Span::ms(100);
-        d.sample = (told.delivered > 0).then_some(RateSample {
-            prior_delivered: if told.new_round { before } else { 0 },
-            delivered: told.rate / 10,
+        d.sample = (ack.delivered > 0).then_some(RateSample {
+            prior_delivered: if ack.new_round { before } else { 0 },
+            delivered: ack.rate / 10,
             interval,
-            app_limited: told.app_limited,
+            app_limited: ack.app_limited,
         });
-        d.rtt = Some(told.rtt);
-        d.maybe_delayed = told.maybe_delayed;
-        d.prior_in_flight = told.in_flight;
-        d.next_departure = self.now + told.departure_ahead;
+        d.rtt = Some(ack.rtt);
+        d.maybe_delayed = ack.maybe_delayed;
+        d.prior_in_flight = ack.in_flight;
+        d.next_departure = self.now + ack.departure_ahead;
         d.totals = self.totals;
         let mut ev = Ack::at(self.now);
-        ev.delivered = told.delivered;
-        ev.lost = told.lost;
-        ev.in_flight = told.in_flight;
-        ev.state = told.state;
+        ev.delivered = ack.delivered;
+        ev.lost = ack.lost;
+        ev.in_flight = ack.in_flight;
+        ev.state = ack.state;
         ev.delivery = Some(d);
         self.w.app_limited = false;
         self.cc.on_ack(&mut self.w, &ev);
@@ -132,13 +132,13 @@ impl Flow {
         let mut flow = Flow::new(seed);
         flow.rounds(4);
         assert_eq!(flow.mode(), "drain");
-        flow.ack(&Told {
+        flow.ack(&AckInput {
             in_flight: 0,
             ..ROUND
         });
         assert_eq!(flow.mode(), "probe bw");
         flow.w.cwnd = 2000;
-        flow.ack(&Told {
+        flow.ack(&AckInput {
             after: Span::ZERO,
             new_round: false,
             delivered: 1,
@@ -172,7 +172,7 @@ impl Flow {
     }
     /// Enough of everything to end any phase.
     fn step_phase(&mut self) {
-        self.ack(&Told {
+        self.ack(&AckInput {
             after: RTT + Span::us(1),
             ..ROUND
         });
@@ -182,7 +182,7 @@ impl Flow {
 #[test]
 fn the_greatest_rate_is_that_of_ten_round_trips() {
     let mut flow = Flow::settled(1);
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         rate: 6000,
         ..ROUND
     });
@@ -191,12 +191,12 @@ fn the_greatest_rate_is_that_of_ten_round_trips() {
     flow.rounds(1);
     assert_eq!(flow.bw(), 4000);
     // Within one round trip nothing is forgotten, however long it takes.
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         rate: 5000,
         ..ROUND
     });
     for _ in 0..100 {
-        flow.ack(&Told {
+        flow.ack(&AckInput {
             new_round: false,
             ..ROUND
         });
@@ -207,7 +207,7 @@ fn the_greatest_rate_is_that_of_ten_round_trips() {
 #[test]
 fn a_rate_limited_by_the_application_counts_only_upwards() {
     let mut flow = Flow::settled(1);
-    let limited = |rate| Told {
+    let limited = |rate| AckInput {
         rate,
         app_limited: true,
         ..ROUND
@@ -224,19 +224,19 @@ fn startup_ends_after_three_round_trips_without_a_quarter_more() {
     flow.ack(&ROUND);
     // A quarter more each time is growth; a little less is not.
     for rate in [5000, 6250, 7820] {
-        flow.ack(&Told { rate, ..ROUND });
+        flow.ack(&AckInput { rate, ..ROUND });
         assert_eq!((flow.mode(), flow.gain()), ("startup", STARTUP));
     }
-    let flat = |rate| Told { rate, ..ROUND };
+    let flat = |rate| AckInput { rate, ..ROUND };
     flow.ack(&flat(9000));
     flow.ack(&flat(9700));
     assert_eq!(flow.mode(), "startup");
     // Neither what the application limits nor ACKs of the same round trip are a verdict.
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         app_limited: true,
         ..flat(9000)
     });
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         new_round: false,
         ..flat(9000)
     });
@@ -252,18 +252,18 @@ fn startup_ends_after_three_round_trips_without_a_quarter_more() {
 fn growth_in_startup_begins_the_count_anew() {
     let mut flow = Flow::new(1);
     flow.rounds(3);
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         rate: 5000,
         ..ROUND
     });
     (0..2).for_each(|_| {
-        flow.ack(&Told {
+        flow.ack(&AckInput {
             rate: 5000,
             ..ROUND
         })
     });
     assert_eq!(flow.mode(), "startup");
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         rate: 5000,
         ..ROUND
     });
@@ -282,7 +282,7 @@ fn drain_ends_with_one_product_in_flight_when_the_next_packet_departs() {
     ] {
         let mut flow = Flow::new(1);
         flow.rounds(4);
-        flow.ack(&Told {
+        flow.ack(&AckInput {
             in_flight,
             departure_ahead: ahead,
             ..ROUND
@@ -294,7 +294,7 @@ fn drain_ends_with_one_product_in_flight_when_the_next_packet_departs() {
 }
 
 #[test]
-fn the_cycle_begins_anywhere_but_where_it_gives_back() {
+fn the_cycle_starts_in_any_phase_except_the_draining_one() {
     let mut first = [0; 8];
     for seed in 0..700 {
         let mut flow = Flow::settled(seed);
@@ -329,53 +329,53 @@ fn the_cycle_is_more_less_and_six_times_the_same() {
 fn phases_end_when_they_should() {
     // 1.25 · 160 + 3 bursts of 3, even, and 2 more: 212; with a burst about to leave. And 160 + 3 ·
     // 2, even: 166.
-    let least = Told {
+    let least = AckInput {
         after: RTT,
         in_flight: 190,
         ..ROUND
     };
-    let long = Told {
+    let long = AckInput {
         after: RTT + Span::us(1),
         ..least.clone()
     };
-    let ends = |gain, told: &Told| {
+    let ends = |gain, ack: &AckInput| {
         let mut flow = Flow::at_gain(gain);
-        flow.ack(told);
+        flow.ack(ack);
         flow.gain() != gain
     };
     // More: time alone is not enough, nor are losses or packets in flight without time.
     assert!(!ends(1.25, &long));
     assert!(!ends(
         1.25,
-        &Told {
+        &AckInput {
             lost: 1,
             ..least.clone()
         }
     ));
     assert!(!ends(
         1.25,
-        &Told {
+        &AckInput {
             in_flight: 300,
             ..least.clone()
         }
     ));
     assert!(ends(
         1.25,
-        &Told {
+        &AckInput {
             lost: 1,
             ..long.clone()
         }
     ));
     assert!(ends(
         1.25,
-        &Told {
+        &AckInput {
             in_flight: 212,
             ..long.clone()
         }
     ));
     assert!(!ends(
         1.25,
-        &Told {
+        &AckInput {
             in_flight: 206,
             ..long.clone()
         }
@@ -383,7 +383,7 @@ fn phases_end_when_they_should() {
     // Less: either is enough.
     assert!(!ends(0.75, &least));
     assert!(ends(0.75, &long));
-    let soon = |in_flight| Told {
+    let soon = |in_flight| AckInput {
         after: Span::ms(1),
         in_flight,
         ..ROUND
@@ -395,7 +395,7 @@ fn phases_end_when_they_should() {
     flow.step_phase();
     let begun = flow.now;
     while flow.gain() == 1.0 {
-        flow.ack(&Told {
+        flow.ack(&AckInput {
             after: Span::ms(1),
             in_flight: 10,
             lost: 1,
@@ -410,7 +410,7 @@ fn probe_rtt_comes_after_ten_seconds_and_lasts_200_ms_and_a_round_trip() {
     let mut flow = Flow::settled(3);
     let before = flow.w.cwnd;
     let seen = Time::ZERO + Span::s(1);
-    let higher = Told {
+    let higher = AckInput {
         rtt: Span::ms(50),
         after: Span::ms(5),
         new_round: false,
@@ -430,12 +430,12 @@ fn probe_rtt_comes_after_ten_seconds_and_lasts_200_ms_and_a_round_trip() {
     );
     assert_eq!(flow.show("min_rtt_ms"), 50.0);
     // The 200 ms begin when no more than 4 packets are in flight.
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         after: Span::s(1),
         in_flight: 5,
         ..higher.clone()
     });
-    let few = |after, new_round| Told {
+    let few = |after, new_round| AckInput {
         after,
         new_round,
         in_flight: 4,
@@ -465,7 +465,7 @@ fn probe_rtt_comes_after_ten_seconds_and_lasts_200_ms_and_a_round_trip() {
 #[test]
 fn a_flow_back_from_idleness_does_not_probe_and_a_delayed_ack_is_no_round_trip() {
     let mut flow = Flow::settled(1);
-    let late = Told {
+    let late = AckInput {
         after: Span::s(11),
         rtt: Span::ms(60),
         maybe_delayed: true,
@@ -479,7 +479,7 @@ fn a_flow_back_from_idleness_does_not_probe_and_a_delayed_ack_is_no_round_trip()
     assert_eq!(flow.w.pacing.unwrap().as_bit() / 8, paced(4000, 1.0));
     flow.ack(&late);
     assert_eq!((flow.mode(), flow.show("min_rtt_ms")), ("probe bw", 40.0));
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         after: Span::ms(1),
         maybe_delayed: false,
         ..late
@@ -496,10 +496,10 @@ fn paced(rate: u64, gain: f64) -> u64 {
 }
 
 #[test]
-fn recovery_sends_a_packet_for_a_packet_and_gives_the_window_back() {
+fn recovery_conserves_packets_and_restores_the_window() {
     let mut flow = Flow::settled(1);
     let before = flow.w.cwnd;
-    let recovering = |in_flight, delivered, lost, new_round| Told {
+    let recovering = |in_flight, delivered, lost, new_round| AckInput {
         after: Span::ms(1),
         in_flight,
         delivered,
@@ -520,7 +520,7 @@ fn recovery_sends_a_packet_for_a_packet_and_gives_the_window_back() {
     assert_eq!(flow.w.cwnd, 317);
     flow.ack(&recovering(20, 1, 400, false));
     assert_eq!(flow.w.cwnd, 4, "never below the least");
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         after: Span::ms(1),
         new_round: false,
         ..ROUND
@@ -529,7 +529,7 @@ fn recovery_sends_a_packet_for_a_packet_and_gives_the_window_back() {
 }
 
 #[test]
-fn a_timeout_lets_startup_be_judged_anew_and_is_remembered_as_loss() {
+fn a_timeout_restarts_the_full_pipe_check_and_counts_as_loss() {
     let mut flow = Flow::new(1);
     flow.rounds(3);
     flow.lose();
@@ -551,7 +551,7 @@ fn a_timeout_lets_startup_be_judged_anew_and_is_remembered_as_loss() {
 fn interval(flow: &mut Flow, rounds: u32, rate: u64, lost: u32) {
     for _ in 0..rounds {
         let n = rate as u32 * 40 / 1000;
-        flow.ack(&Told {
+        flow.ack(&AckInput {
             delivered: n,
             lost: n * lost / 100,
             rate: 8000,
@@ -562,7 +562,7 @@ fn interval(flow: &mut Flow, rounds: u32, rate: u64, lost: u32) {
 
 /// The first loss, within a round trip.
 fn begin(flow: &mut Flow) {
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         lost: 1,
         rate: 8000,
         new_round: false,
@@ -571,7 +571,7 @@ fn begin(flow: &mut Flow) {
 }
 
 #[test]
-fn two_intervals_that_agree_give_a_policer_away() {
+fn two_equal_intervals_detect_a_policer() {
     for (first, second, found) in [
         (1000, 1000, true),
         (1000, 1100, true),
@@ -607,7 +607,7 @@ fn a_policer_loses_a_fifth_and_more() {
 }
 
 #[test]
-fn an_interval_too_short_too_long_or_limited_by_the_application_tells_nothing() {
+fn intervals_too_short_too_long_or_application_limited_are_ignored() {
     let mut flow = Flow::settled(1);
     begin(&mut flow);
     interval(&mut flow, 4, 1000, 30);
@@ -629,7 +629,7 @@ fn an_interval_too_short_too_long_or_limited_by_the_application_tells_nothing() 
     let mut flow = Flow::settled(1);
     begin(&mut flow);
     interval(&mut flow, 4, 1000, 30);
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         app_limited: true,
         ..ROUND
     });
@@ -677,7 +677,7 @@ fn an_undone_reduction_forgets_policers_and_judges_the_pipe_anew() {
 
 #[test]
 fn acks_in_clumps_make_room_for_100_ms_at_most() {
-    let clump = |delivered| Told {
+    let clump = |delivered| AckInput {
         delivered,
         after: Span::ZERO,
         new_round: false,
@@ -685,7 +685,7 @@ fn acks_in_clumps_make_room_for_100_ms_at_most() {
     };
     let mut flow = Flow::settled(1);
     let quiet = flow.show("extra_acked");
-    flow.ack(&Told {
+    flow.ack(&AckInput {
         after: Span::s(1),
         new_round: false,
         ..clump(1)
@@ -714,11 +714,11 @@ fn until_the_pipe_is_full_pacing_only_rises() {
     let mut flow = Flow::new(1);
     // Ten packets in 40 ms.
     assert_eq!(flow.w.pacing.unwrap().as_bit() / 8, paced(250, STARTUP));
-    flow.ack(&Told { rate: 100, ..ROUND });
+    flow.ack(&AckInput { rate: 100, ..ROUND });
     assert_eq!(flow.w.pacing.unwrap().as_bit() / 8, paced(250, STARTUP));
     assert_eq!(flow.w.min_burst, 2);
     let mut slow = Flow::settled(1);
-    (0..12).for_each(|_| slow.ack(&Told { rate: 100, ..ROUND }));
+    (0..12).for_each(|_| slow.ack(&AckInput { rate: 100, ..ROUND }));
     assert_eq!(slow.w.min_burst, 1, "less than 1.2 Mbit/s");
 }
 
@@ -737,8 +737,8 @@ prop_compose! {
         state in prop::sample::select(&[State::Open, State::Disorder, State::Recovery,
         State::Loss][..]),
         ahead in 0u64..100_000,
-    ) -> Told {
-        Told {
+    ) -> AckInput {
+        AckInput {
             after: Span::us(after), delivered, rate, new_round, app_limited, lost, in_flight,
             rtt: Span::us(rtt), maybe_delayed,
             state, departure_ahead: Span::us(ahead),
@@ -758,40 +758,40 @@ proptest! {
     #[test]
     fn no_ack_makes_bbr_lose_its_mind(seed in 0u64..100, clamp in prop_oneof![Just(u32::MAX),
         4u32..1000],
-            told in prop::collection::vec((anything(), 0u8..30), 1..200)) {
+            ack in prop::collection::vec((anything(), 0u8..30), 1..200)) {
         let mut flow = Flow::new(seed);
         flow.w.clamp = clamp;
-        for (told, other) in &told {
+        for (ack, other) in &ack {
             match other {
                 0 => flow.lose(),
                 1 => {
                     flow.lose();
-                    flow.w.cwnd = told.in_flight + 1;
+                    flow.w.cwnd = ack.in_flight + 1;
                     let mut rto = Rto::at(flow.now);
                     rto.totals = flow.totals;
                     flow.cc.on_rto(&mut flow.w, &rto);
                 }
                 2 => {
                     let mut ev = SpuriousLoss::at(flow.now);
-                    (ev.prior_cwnd, ev.totals) = (told.in_flight, flow.totals);
+                    (ev.prior_cwnd, ev.totals) = (ack.in_flight, flow.totals);
                     flow.cc.on_spurious_loss(&mut flow.w, &ev);
                 }
                 3 => {
                     let mut ev = Sent::at(flow.now);
-                    (ev.app_limited, ev.totals) = (told.app_limited, flow.totals);
+                    (ev.app_limited, ev.totals) = (ack.app_limited, flow.totals);
                     flow.cc.on_sent(&mut flow.w, &ev);
                 }
                 _ => {}
             }
             let was_startup = flow.mode() == "startup" || flow.mode() == "probe rtt";
-            flow.ack(told);
+            flow.ack(ack);
             let cwnd = flow.w.cwnd;
-            prop_assert!(cwnd >= 1 && cwnd <= clamp, "{cwnd} of {clamp} by {told:?}");
+            prop_assert!(cwnd >= 1 && cwnd <= clamp, "{cwnd} of {clamp} by {ack:?}");
             prop_assert!(flow.mode() != "probe rtt" || cwnd <= 4);
             let most = 0.99 * flow.gain() * flow.show("bw_packets_per_s") * f64::from(MSS);
             let pacing = flow.w.pacing.unwrap().as_bit() / 8;
             prop_assert!(was_startup || pacing as f64 <= most + 1.0, "{pacing} of {most} by \
-                {told:?}");
+                {ack:?}");
             prop_assert!((1..=2).contains(&flow.w.min_burst));
         }
     }

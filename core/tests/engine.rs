@@ -176,7 +176,7 @@ fn the_same_engine_runs_over_wifi() {
 }
 
 #[test]
-fn an_unknown_discipline_and_too_many_rows_are_refused_in_words() {
+fn an_unknown_discipline_and_too_many_rows_are_rejected_with_a_message() {
     let mut scenario = read("[path]\nrate = \"8Mbit\"\nrtt = \"20ms\"\n");
     let options = Options {
         sample_interval: Some(Span::us(10)),

@@ -214,7 +214,7 @@ proptest! {
     /// With any parameters: nothing is lost or made, bytes are counted, flows keep their order,
     /// limits hold, and what waits comes out in the end.
     #[test]
-    fn every_course_of_events_is_survived(settings in settings(), events in events(),
+    fn every_sequence_of_events_is_handled(settings in settings(), events in events(),
         limit in proptest::option::of(1..40_u64)) {
         let mut params = Params::defaults(PARAMS);
         for (row, n) in settings {

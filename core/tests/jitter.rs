@@ -184,7 +184,7 @@ fn without_variation_it_is_a_line() {
 }
 
 #[test]
-fn late_packets_are_overtaken_by_what_enters_while_they_are_late() {
+fn late_packets_are_overtaken_by_later_packets() {
     let params = late(0.1, Span::us(35), 0.0);
     assert_eq!((reorder::KINDS[0].check)(&params), Ok(()));
     assert!((reorder::KINDS[0].check)(&late(0.1, Span::ZERO, 0.0)).is_err());
@@ -212,7 +212,7 @@ fn late_packets_are_overtaken_by_what_enters_while_they_are_late() {
 }
 
 #[test]
-fn a_late_packet_does_not_hold_up_what_keeps_its_turn() {
+fn a_late_packet_does_not_delay_packets_in_order() {
     let mut line =
         line("uniform", 0.0, true).reordering(&late(0.3, Span::s(1), 0.0), Rng::named(3, "r"));
     (0..1000u64).for_each(|n| line.push(Time::from_ns(n), n));
@@ -223,7 +223,7 @@ fn a_late_packet_does_not_hold_up_what_keeps_its_turn() {
 
 proptest! {
     #[test]
-    fn what_enters_leaves_at_its_time_and_in_order(
+    fn packets_leave_on_time_and_in_order(
         gaps in prop::collection::vec(0u64..5_000_000, 1..300),
         kind in 0usize..4, ordered: bool, delay in 0u64..50, probability in 0.0f64..0.5,
         c in 0.0f64..1.0, pops in 0u64..3, seed: u64,

@@ -56,7 +56,7 @@ fn independent_loss_draws_as_ever() {
 }
 
 #[test]
-fn what_never_loses_is_none() {
+fn a_model_that_never_loses_becomes_none() {
     let none = |kind, values: &[_]| {
         LossModel::new(kind, &params(kind, values), Rng::named(1, "x")).is_none()
     };
@@ -127,7 +127,7 @@ fn a_super_packet_steps_the_chain_once() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_with_what_would() {
+fn conflicting_parameters_are_rejected_with_a_correction() {
     let check = KINDS[1].check;
     for (values, param) in [
         (&[][..], "p"),

@@ -45,7 +45,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_counted_has_no_value() {
+fn metrics_without_samples_have_no_value() {
     assert_eq!(Histogram::new().percentile(0.5), None);
     assert!(Histogram::new().mean_ms().is_nan());
 }

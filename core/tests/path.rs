@@ -133,7 +133,7 @@ fn us(n: u64) -> Time {
 }
 
 #[test]
-fn one_packet_takes_its_transmission_and_the_propagation() {
+fn a_packet_needs_its_transmission_and_propagation_time() {
     let log = burst(SERIAL, Limit::Packets(10), 1);
     assert_eq!(log.departed, [(us(1000), 0, Span::ms(1))]);
     assert_eq!(log.arrived, [(us(11_000), FAR, 0)]);
@@ -164,7 +164,7 @@ fn a_burst_leaves_at_the_rate() {
 }
 
 #[test]
-fn what_does_not_fit_is_dropped() {
+fn packets_beyond_the_limit_are_dropped() {
     // In service: 1. In the buffer: 4 of 1000 B in 4999 B, 3 of them in three places.
     assert_eq!(
         burst(SERIAL, Limit::Bytes(Bytes::new(4999)), 20)
@@ -193,7 +193,7 @@ fn a_packet_bigger_than_the_bucket_never_leaves() {
 }
 
 #[test]
-fn the_way_back_only_takes_time() {
+fn a_reverse_path_without_a_queue_only_delays() {
     let (mut path, mut log) = (path(SERIAL, Limit::Packets(1), 1.0, 1), Log::default());
     for number in 0..3 {
         path.push(us(5), FAR, frame(number, 9999), &mut log);
@@ -211,7 +211,7 @@ fn the_way_back_only_takes_time() {
 }
 
 #[test]
-fn loss_takes_its_share_before_the_queue() {
+fn random_loss_occurs_before_the_queue() {
     let (mut path, mut log) = (
         path(SERIAL, Limit::Packets(1 << 20), 0.1, 3),
         Log::default(),
@@ -331,7 +331,7 @@ impl QueueDiscipline<Frame> for Gate {
 }
 
 #[test]
-fn a_discipline_is_woken_when_it_asks() {
+fn a_discipline_gets_its_wakeup_in_time() {
     for link in [SERIAL, TBF] {
         let gate = Gate {
             open: false,
@@ -432,7 +432,7 @@ fn a_late_poll_of_several_hops_keeps_their_times() {
 
 /// 66 B at 52.8 kbit/s: an ACK each 10 ms, behind a queue of three packets.
 #[test]
-fn the_way_back_may_have_a_queue_of_its_own() {
+fn the_reverse_path_may_have_its_own_queue() {
     let mut spec = spec(SERIAL, 0.0);
     spec.reverse = Some(HopSpec::new(
         Rate::bit(52_800),
@@ -459,7 +459,7 @@ fn the_way_back_may_have_a_queue_of_its_own() {
 
 /// A class of htb dequeues from its discipline when it may send, not before.
 #[test]
-fn htb_takes_nothing_out_before_it_may_send() {
+fn htb_dequeues_no_packet_before_it_may_be_sent() {
     let gate = Gate {
         open: true,
         inner: Fifo::new(Limit::Packets(9)),
@@ -666,7 +666,7 @@ fn play(link: Link, limit: Limit, loss: f64, seed: u64, arrivals: &[(u64, bool, 
 
 proptest! {
     #[test]
-    fn nothing_is_lost_made_or_reordered(
+    fn packets_are_conserved_and_keep_their_order(
         arrivals in arrivals(), tbf: bool, bytes: bool, limit in 1u64..20, loss in 0.0..0.3,
         seed: u64,
     ) {

@@ -27,7 +27,7 @@ fn file(name: &str) -> Result<String, String> {
 
 /// The message for a scenario with these lines in its path (after `rtt`) and in its flow, without
 /// the file's name.
-fn told(path: &str, flow: &str) -> String {
+fn message(path: &str, flow: &str) -> String {
     let text = format!(
         "duration = \"5s\"\n[path]\nrtt = \"40ms\"\n{path}\n[[flow]]\ncc = \"cubic\"\n{flow}\n"
     );
@@ -44,12 +44,15 @@ fn told(path: &str, flow: &str) -> String {
 /// Each line of a path with a rate, and its message.
 fn all(cases: &[(&str, &str)]) {
     for (line, expected) in cases {
-        assert_eq!(told(&format!("rate = \"20Mbit\"\n{line}"), ""), *expected);
+        assert_eq!(
+            message(&format!("rate = \"20Mbit\"\n{line}"), ""),
+            *expected
+        );
     }
 }
 
 #[test]
-fn links_and_policers_name_what_they_need() {
+fn links_and_policers_report_missing_keys() {
     all(&[
         (
             "link = { burst = \"10kB\" }",
@@ -95,7 +98,7 @@ fn links_and_policers_name_what_they_need() {
 }
 
 #[test]
-fn elements_that_would_do_nothing_are_told_so() {
+fn elements_without_effect_are_reported() {
     all(&[
         (
             "jitter = \"gaussian\"",
@@ -233,8 +236,8 @@ fn a_trace_with_a_mistake_names_its_line() {
         ),
         ("none.csv", "does not exist"),
     ] {
-        let told = told(&format!("trace = \"{name}\""), "");
-        assert_eq!(told, format!("4: path.trace = \"{name}\" {expected}"));
+        let message = message(&format!("trace = \"{name}\""), "");
+        assert_eq!(message, format!("4: path.trace = \"{name}\" {expected}"));
     }
     for (name, expected) in [
         (
@@ -262,24 +265,27 @@ fn a_trace_with_a_mistake_names_its_line() {
              lines by time, and use each time once",
         ),
     ] {
-        let told = told(&format!("rate = \"5Mbit\"\ndelay_trace = \"{name}\""), "");
-        assert_eq!(told, format!("5: path.delay_trace = \"{name}\" {expected}"));
+        let message = message(&format!("rate = \"5Mbit\"\ndelay_trace = \"{name}\""), "");
+        assert_eq!(
+            message,
+            format!("5: path.delay_trace = \"{name}\" {expected}")
+        );
     }
     assert_eq!(
-        told("trace = \"good.csv\"\nrate = \"5Mbit\"", ""),
+        message("trace = \"good.csv\"\nrate = \"5Mbit\"", ""),
         "5: path.rate = \"5Mbit\" cannot be combined with a trace, which contains every rate → \
          trace = \
          \"good.csv\""
     );
     assert_eq!(
-        told("trace = \"good.pps\"\nlink = \"tbf\"", ""),
+        message("trace = \"good.pps\"\nlink = \"tbf\"", ""),
         "5: path.link = \"tbf\" cannot be combined with a packet-delivery trace, which \
          determines when packets leave → link = \"serial\""
     );
 }
 
 #[test]
-fn hops_and_ways_know_whose_key_is_whose() {
+fn keys_of_hops_and_directions_are_reported_at_their_place() {
     all(&[
         (
             "[path.reverse]\nrate = \"5Mbit\"\nrtt = \"5ms\"",
@@ -292,7 +298,7 @@ fn hops_and_ways_know_whose_key_is_whose() {
         ),
     ]);
     assert_eq!(
-        told("rate = \"20Mbit\"", "direction = \"up\""),
+        message("rate = \"20Mbit\"", "direction = \"up\""),
         "7: flow[0].direction = \"up\" needs a [path.reverse] for its data → \
          [path.reverse]\n           rate = \"5Mbit\""
     );
@@ -302,7 +308,7 @@ fn hops_and_ways_know_whose_key_is_whose() {
         ("64", "63"),
         ("\"AF44\"", "\"AF41\""),
     ] {
-        let told = told("rate = \"20Mbit\"", &format!("dscp = {written}"));
-        assert!(told.ends_with(&format!("→ dscp = {fix}")), "{told}");
+        let message = message("rate = \"20Mbit\"", &format!("dscp = {written}"));
+        assert!(message.ends_with(&format!("→ dscp = {fix}")), "{message}");
     }
 }

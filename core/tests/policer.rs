@@ -312,7 +312,7 @@ fn three_colours_have_their_code_points() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_a_value_that_would_do() {
+fn missing_keys_are_reported_with_a_valid_value() {
     let refusal = |kind: &str, set: &[(&'static str, Value)]| {
         let element = KINDS.iter().find(|k| k.name == kind).expect("a kind");
         (element.check)(&params(kind, set)).map_err(|r| (r.param, r.fix))
@@ -359,7 +359,7 @@ proptest! {
     /// Between any two packets at most rate × time + burst conforms. A rejected packet costs
     /// nothing: a policer that never saw it judges all others in the same way.
     #[test]
-    fn a_policer_keeps_its_rate_and_charges_nothing_for_what_it_refuses(
+    fn a_policer_enforces_its_rate_and_does_not_charge_for_drops(
         arrivals in arrivals(), bits in 10_000..20_000_000_u64, burst in 2_000..60_000_u64,
     ) {
         let single = [("cir", rate(bits)), ("cbs", bytes(burst)), ("yellow", word("drop"))];

@@ -61,7 +61,7 @@ fn run(recording: &Recording, seed: u64) -> Vec<Verdict> {
 
 /// The shaper's own departure times, without Linux's.
 #[test]
-fn packets_leave_when_linux_lets_them_go() {
+fn departure_times_equal_those_of_linux() {
     for recording in Recording::of(&["cake"]) {
         if ["cake-blind.txt", "cake-ptm.txt", "cake-atm.txt"].contains(&recording.name.as_str()) {
             let ours = run(&recording, 1);
@@ -88,7 +88,7 @@ fn packets_leave_when_linux_lets_them_go() {
 /// share a host's turn. One of these streams must therefore match Linux's in 99 of 100 packets. Any
 /// of them does in 93, and that is how close they are to one another.
 #[test]
-fn packets_of_tcp_fare_as_in_linux() {
+fn tcp_packets_have_the_fates_of_linux() {
     const STREAMS: u64 = 60;
     let recordings = Recording::of(&["cake_tcp"]);
     assert_eq!(recordings.len(), 22);
@@ -139,7 +139,7 @@ fn fates(recording: &Recording, verdicts: &[Verdict]) -> Vec<[f64; 2]> {
 /// BLUE and the rounding of turns are random: each flow's drops and marks in Linux are within four
 /// standard deviations of the results of twenty seeds.
 #[test]
-fn flows_fare_as_in_linux_on_average() {
+fn flows_have_the_mean_results_of_linux() {
     let recordings = Recording::of(&["cake_random"]);
     assert_eq!(recordings.len(), 5);
     for recording in recordings {
@@ -332,7 +332,7 @@ fn segment(text: &str) -> Option<Ack> {
 }
 
 #[test]
-fn the_ack_filter_takes_out_what_linux_does() {
+fn the_ack_filter_removes_the_same_acks_as_linux() {
     let mut cases = 0;
     for line in include_str!("data/cake-acks.txt")
         .lines()

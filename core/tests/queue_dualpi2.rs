@@ -53,7 +53,7 @@ fn at(ms: u64) -> Time {
 }
 
 #[test]
-fn l_goes_first_and_c_gets_a_tenth_while_both_wait() {
+fn l_is_served_first_and_c_gets_a_tenth() {
     let (mut q, mut seen) = (queue(&[]), Seen::default());
     for n in 0..4000 {
         let ecn = if n % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 };
@@ -72,7 +72,7 @@ fn l_goes_first_and_c_gets_a_tenth_while_both_wait() {
 }
 
 #[test]
-fn what_waited_longer_than_the_step_is_marked_in_l_alone() {
+fn the_step_marks_only_packets_of_l() {
     let (mut q, mut seen) = (queue(&[]), Seen::default());
     q.enqueue(at(0), frame(0, Ecn::Ect1, at(0)), &mut seen);
     q.enqueue(at(0), frame(1, Ecn::Ect0, at(0)), &mut seen);
@@ -85,7 +85,7 @@ fn what_waited_longer_than_the_step_is_marked_in_l_alone() {
 }
 
 #[test]
-fn a_packet_that_came_to_a_short_queue_is_spared_the_step() {
+fn the_step_spares_packets_that_arrived_at_a_short_queue() {
     let (mut q, mut seen) = (
         queue(&[("min_qlen_step", Value::Count(1))]),
         Seen::default(),
@@ -100,7 +100,7 @@ fn a_packet_that_came_to_a_short_queue_is_spared_the_step() {
 /// A head that has waited for 60 ms sets the probability to 0.16 · 0.045 + 3.2 · 0.06 = 0.2. C is
 /// dropped with 4 % (it cannot be marked here), L marked with 40 %.
 #[test]
-fn two_full_frames_are_spared_whatever_the_probability() {
+fn two_full_frames_are_spared_at_any_probability() {
     let (mut q, mut seen) = (
         queue(&[("step", Value::Span(Span::s(10)))]),
         Seen::default(),
@@ -150,7 +150,7 @@ fn two_full_frames_are_spared_whatever_the_probability() {
 }
 
 #[test]
-fn the_limit_is_of_both_queues() {
+fn the_limit_applies_to_both_queues_together() {
     let (mut q, mut seen) = (queue(&[("limit", Value::Packets(10))]), Seen::default());
     for n in 0..12 {
         let ecn = if n % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 };
@@ -163,7 +163,7 @@ fn the_limit_is_of_both_queues() {
 }
 
 #[test]
-fn verdicts_may_fall_on_arrival() {
+fn drop_early_decides_on_arrival() {
     let (mut q, mut seen) = (queue(&[("drop_early", Value::Bool(true))]), Seen::default());
     for n in 0..3 {
         q.enqueue(at(0), frame(n, Ecn::NotEct, at(0)), &mut seen);
@@ -185,7 +185,7 @@ fn verdicts_may_fall_on_arrival() {
 /// Congestion that was experienced before does not tell whose packet it is: it goes with L (RFC
 /// 9331 section 5.1).
 #[test]
-fn ect1_and_ce_are_of_l() {
+fn ect1_and_ce_are_classified_as_l() {
     for (ecn, class) in [
         (Ecn::Ect1, 0),
         (Ecn::Ce, 0),

@@ -90,7 +90,7 @@ fn counts_are_linuxes(recording: &Recording, queue: &dyn QueueDiscipline<Frame>)
 }
 
 #[test]
-fn by_its_own_clock_every_packet_leaves_when_it_left_in_linux() {
+fn with_its_own_clock_departure_times_equal_those_of_linux() {
     let recordings = Recording::of(&["htb"]);
     assert_eq!(recordings.len(), 5);
     for recording in recordings {
@@ -260,7 +260,7 @@ proptest! {
     #![proptest_config(config(120))]
 
     #[test]
-    fn nothing_is_lost_or_made_at_any_rate(
+    fn packets_are_conserved_at_any_rate(
         tree in trees(3.0..13.0),
         queue in prop::sample::select(vec![
             "limit = \"5p\"", "queue = \"fq_codel\"", "queue = \"cake\", limit = \"3p\"", "queue \
@@ -299,8 +299,8 @@ proptest! {
         numbers.sort_unstable();
         numbers.dedup();
         prop_assert_eq!(numbers.len(), gone.left.len());
-        let told: u64 = (0..queue.classes().len()).map(|i| queue.backlog_of(i).packets).sum();
-        prop_assert_eq!(told, queue.backlog().packets);
+        let total: u64 = (0..queue.classes().len()).map(|i| queue.backlog_of(i).packets).sum();
+        prop_assert_eq!(total, queue.backlog().packets);
         // Every packet leaves in the end.
         let mut patience = 100_000;
         while queue.backlog().packets > 0 && patience > 0 {
@@ -325,7 +325,7 @@ proptest! {
 
     /// All leaves of a tree, some of them at times without packets, on a link without limit.
     #[test]
-    fn nobody_passes_its_ceil_and_everybody_has_its_rate(tree in trees(5.0..8.0),
+    fn no_class_exceeds_its_ceil_and_every_class_gets_its_rate(tree in trees(5.0..8.0),
         sizes in prop::collection::vec(64u16..=1514, 14),
         stops in prop::collection::vec(any::<bool>(), 14)) {
         let mut queue = made(&written(&tree, "limit = \"4p\""));
@@ -386,7 +386,7 @@ proptest! {
 
     /// A class with packets that may borrow does so while the parent has tokens: none are wasted.
     #[test]
-    fn what_is_left_is_lent(
+    fn unused_rate_is_lent(
         rates in prop::collection::vec((1u64..100, 0u8..8, 1u64..10), 1..10),
         sizes in prop::collection::vec(64u16..=1514, 10),
     ) {
@@ -439,7 +439,7 @@ proptest! {
 }
 
 #[test]
-fn who_is_in_no_class_goes_first_and_is_not_held() {
+fn direct_packets_are_first_and_not_shaped() {
     let mut queue = made(
         "{ kind = \"htb\", classes = [ { id = \"1:1\", rate = \"1Mbit\", match = { dscp = 8 } } ] \
          }",
@@ -463,7 +463,7 @@ fn who_is_in_no_class_goes_first_and_is_not_held() {
 }
 
 #[test]
-fn what_nobody_matches_is_the_default_s() {
+fn unmatched_packets_join_the_default_class() {
     let queue = "{ kind = \"htb\", default = \"1:2\", classes = [ { id = \"1:1\", rate = \
         \"1Mbit\", match = { dscp = [8, \"EF\"] } }, { id = \"1:2\", rate = \"1Mbit\" }, { id = \
         \"1:3\", rate = \"1Mbit\", match = { dscp = [46, 10] } } ] }";

@@ -23,7 +23,7 @@ const ROOT: &str = "{ id = \"1:1\", rate = \"20Mbit\" }";
 const LEAF: &str = "{ id = \"1:10\", parent = \"1:1\", rate = \"5Mbit\" }";
 
 #[test]
-fn a_mistake_is_told_with_the_line_as_it_should_be() {
+fn errors_of_classes_show_the_corrected_line() {
     for (wrong, problem, right) in [
         (
             "{ id = \"1:20\", parent = \"1:7\", rate = \"5Mbit\" }",
@@ -124,7 +124,7 @@ fn a_mistake_is_told_with_the_line_as_it_should_be() {
 }
 
 #[test]
-fn what_is_above_a_class_ends_somewhere_and_soon() {
+fn chains_of_parents_are_finite_and_short() {
     let circle = [
         "{ id = \"1:1\", parent = \"1:2\", rate = \"1Mbit\" }",
         "{ id = \"1:2\", parent = \"1:1\", rate = \"1Mbit\" }",
@@ -266,7 +266,7 @@ fn trees_are_not_too_large_or_too_deep() {
 }
 
 #[test]
-fn children_that_are_promised_more_than_their_parent_has_are_told() {
+fn a_notice_reports_children_rates_above_the_parent_rate() {
     let notices = |leaves: [u32; 2]| {
         let leaf = |id: u32, rate| {
             format!(
@@ -282,14 +282,18 @@ fn children_that_are_promised_more_than_their_parent_has_are_told() {
         scenario.notices(&Registry::<Frame>::standard())
     };
     assert_eq!(notices([15, 5]), [""; 0]);
-    let told = notices([15, 10]);
-    assert_eq!(told.len(), 1);
+    let warnings = notices([15, 10]);
+    assert_eq!(warnings.len(), 1);
     for word in [
         "children of 1:1",
         "25Mbit",
         "the rate of 1:1 is 20Mbit",
         "sum up",
     ] {
-        assert!(told[0].contains(word), "{word} is not in: {}", told[0]);
+        assert!(
+            warnings[0].contains(word),
+            "{word} is not in: {}",
+            warnings[0]
+        );
     }
 }

@@ -35,7 +35,7 @@ struct Chance {
 struct Recorded(Arc<Mutex<Chance>>);
 
 impl Coin for Recorded {
-    fn falls(&mut self, probability: u64) -> bool {
+    fn draw(&mut self, probability: u64) -> bool {
         let mut chance = self.0.lock().unwrap();
         let fell = !chance.passed;
         chance
@@ -161,7 +161,7 @@ fn are_fair(tosses: &[(f64, bool)]) {
 }
 
 #[test]
-fn pie_is_linux_but_for_its_coins() {
+fn pie_equals_linux_given_the_same_draws() {
     let (mut all, mut compared) = (Vec::new(), 0);
     for recording in Recording::of(&["pie"]) {
         let params = &recording.scenario.path.hops[0].queue.params;
@@ -199,7 +199,7 @@ fn pie_is_linux_but_for_its_coins() {
 }
 
 #[test]
-fn fq_pie_is_linux_but_for_its_coins() {
+fn fq_pie_equals_linux_given_the_same_draws() {
     let mut all = Vec::new();
     for recording in Recording::of(&["fq_pie"]) {
         let params = &recording.scenario.path.hops[0].queue.params;
@@ -269,7 +269,7 @@ fn serve(
 
 /// With coins of our own the course is another, but not how much is dropped.
 #[test]
-fn they_drop_as_much_by_any_seed() {
+fn the_drop_rate_does_not_depend_on_the_seed() {
     for recording in Recording::of(&["pie", "fq_pie"]) {
         let linux = recording
             .verdicts
@@ -321,7 +321,7 @@ fn the_first_update_is_half_a_second_after_the_queue_was_made() {
 struct Never(Arc<Mutex<u32>>);
 
 impl Coin for Never {
-    fn falls(&mut self, _probability: u64) -> bool {
+    fn draw(&mut self, _probability: u64) -> bool {
         *self.0.lock().unwrap() += 1;
         false
     }
@@ -423,7 +423,7 @@ proptest! {
     /// A flow that is alone meets PIE's law, however often its queue empties between: that it is
     /// passed over then changes nothing.
     #[test]
-    fn a_flow_that_is_alone_meets_the_law_of_pie(
+    fn a_single_flow_has_the_drops_of_pie(
         steps in prop::collection::vec((0u32..30, 0u32..60, 0u32..60, 0u64..2_000_000), 1..300),
     ) {
         let registry = Registry::<Frame>::standard();

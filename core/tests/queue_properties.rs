@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn nothing_is_lost_made_or_overtaken(steps in steps(), limit in limits(), rate in rates()) {
+    fn packets_are_conserved_and_in_order(steps in steps(), limit in limits(), rate in rates()) {
         for kind in queue::kinds::<Frame>() {
             if (kind.check)(&Params::defaults(kind.params)).is_ok() {
                 let seen = play(&kind, limit, rate, &steps);

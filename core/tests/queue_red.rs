@@ -39,7 +39,7 @@ fn recordings(by_chance: bool) -> Vec<Recording> {
 }
 
 #[test]
-fn without_chance_every_packet_fares_as_in_linux() {
+fn without_random_draws_every_packet_has_the_fate_of_linux() {
     for recording in recordings(false) {
         let agreement = recording.compare(&recording.play(&mut *recording.discipline(1)));
         assert_eq!(
@@ -89,7 +89,7 @@ fn averages(recording: &Recording) -> Vec<(u64, Verdict)> {
 }
 
 #[test]
-fn below_min_and_from_max_on_linux_does_what_the_law_says() {
+fn below_min_and_from_max_on_the_result_equals_that_of_linux() {
     for recording in Recording::of(&["red"]) {
         let words = words(&recording);
         let met = averages(&recording);
@@ -239,7 +239,7 @@ fn below_htb(recording: &Recording, seed: u64) -> [f64; 2] {
 }
 
 #[test]
-fn by_chance_as_many_are_dropped_and_marked_as_in_linux() {
+fn random_drops_and_marks_are_as_frequent_as_in_linux() {
     const SEEDS: u64 = 40;
     for recording in recordings(true) {
         let runs: Vec<[f64; 2]> = (0..SEEDS).map(|seed| below_htb(&recording, seed)).collect();
@@ -325,7 +325,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn with_any_words_nothing_is_lost_or_made(
+    fn packets_are_conserved_with_any_parameters(
         (kind, set, limit, rate) in settings(),
         steps in prop::collection::vec((0u64..3_000, 0u32..6, 40u16..1515, any::<bool>()), 1..1500),
     ) {

@@ -18,7 +18,7 @@ const EXACT: &[&str] = &[
 ];
 
 #[test]
-fn every_packet_fares_as_in_linux() {
+fn every_packet_has_the_fate_of_linux() {
     let mut wrong = String::new();
     for recording in Recording::of(EXACT) {
         let agreement = recording.compare(&recording.play(&mut *recording.discipline(1)));

@@ -95,10 +95,10 @@ fn follow(recording: &Recording, seed: u64) -> Vec<Draw> {
     for event in &recording.events {
         match *event {
             Event::Arrival(now, frame) => {
-                let mut told = chance.lock().unwrap();
-                told.verdict = recording.verdicts[frame.number as usize];
-                told.markable = frame.ecn != Ecn::NotEct;
-                drop(told);
+                let mut coin = chance.lock().unwrap();
+                coin.verdict = recording.verdicts[frame.number as usize];
+                coin.markable = frame.ecn != Ecn::NotEct;
+                drop(coin);
                 came.push(frame.ecn);
                 queue.enqueue(now, Hashed(frame), &mut played);
             }
@@ -139,7 +139,7 @@ fn is_fair(what: &str, tosses: impl Iterator<Item = (f64, bool)>) {
 }
 
 #[test]
-fn every_packet_fares_as_in_linux_where_it_drew_the_same() {
+fn every_packet_has_the_fate_of_linux_given_the_same_draws() {
     let mut draws = Vec::new();
     for recording in Recording::of(&["sfb"]) {
         draws.extend(follow(&recording, 1));
@@ -234,7 +234,7 @@ fn outcome(recording: &Recording, verdicts: &[Verdict]) -> [f64; 4] {
 }
 
 #[test]
-fn many_flows_fare_as_in_linux_in_distribution() {
+fn many_flows_have_the_distribution_of_linux() {
     const SEEDS: u64 = 40;
     let recording = &Recording::of(&["sfb_mix"])[0];
     let runs: Vec<[f64; 4]> = (0..SEEDS).map(|seed| below_htb(recording, seed)).collect();

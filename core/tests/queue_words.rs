@@ -61,7 +61,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn at_the_ends_of_their_ranges_nothing_is_lost_or_made(
+    fn packets_are_conserved_at_the_bounds_of_all_parameters(
         at in 0..KINDS.len(),
         ends in prop::collection::vec(0u8..3, 9),
         limit in limits(),
@@ -113,7 +113,7 @@ fn a_turn_that_is_too_long_is_refused_with_one_that_is_not() {
 }
 
 #[test]
-fn without_words_nobody_is_heavy_below_25_mbit() {
+fn by_default_no_flow_below_25_mbit_is_heavy() {
     let kind = kind_of("hhf");
     for (mbit, heavy) in [(20, 0), (30, 1)] {
         let context = QueueContext {
@@ -143,7 +143,7 @@ fn without_words_nobody_is_heavy_below_25_mbit() {
 
 /// Parameters without an effect are rejected by name, with a correction.
 #[test]
-fn cake_refuses_what_a_path_has_not() {
+fn cake_rejects_options_that_a_path_does_not_support() {
     let kind = kind_of("cake");
     let mut params = Params::defaults(kind.params);
     assert!((kind.check)(&params).is_ok());
@@ -193,7 +193,7 @@ fn sfb_has_a_quarter_more_than_its_target_and_four_fifths_of_its_max() {
 /// Flows 5 and 1029 have one list of heavy flows, with room for one: it goes to the flow that is
 /// heavy now.
 #[test]
-fn an_idle_heavy_flow_makes_room() {
+fn an_idle_heavy_flow_is_evicted() {
     let kind = kind_of("hhf");
     let mut params = Params::defaults(kind.params);
     params.set("hh_limit", Value::Count(1));

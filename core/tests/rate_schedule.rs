@@ -308,7 +308,7 @@ fn bytes_of_opportunities_are_shared_and_carried() {
 }
 
 #[test]
-fn an_opportunity_is_for_who_was_there_before() {
+fn an_opportunity_serves_only_earlier_arrivals() {
     let mut first = link("0\n10\n");
     // A packet that comes with the opportunity waits for the next; the end of one repetition is the
     // beginning of another.
@@ -322,7 +322,7 @@ fn an_opportunity_is_for_who_was_there_before() {
 }
 
 #[test]
-fn a_saturated_trace_passes_what_it_has() {
+fn a_saturated_trace_delivers_all_opportunities() {
     let mut seed = 7u64;
     let mut line = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -345,7 +345,7 @@ fn a_saturated_trace_passes_what_it_has() {
 }
 
 #[test]
-fn a_table_of_rates_is_read_as_it_says() {
+fn a_table_of_rates_is_parsed() {
     let text = "# a lift\r\nt_s,rate_mbit\r\n0,12\r\n\r\n1.5, 0\r\n2,8.25\r\n";
     let steps = [
         (at(1_500_000_000), Rate::bit(0)),
@@ -368,7 +368,7 @@ fn a_table_of_rates_is_read_as_it_says() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_line_and_the_fix() {
+fn errors_are_reported_with_line_and_correction() {
     for (text, line, problem, fix) in [
         ("", 0, "is empty", "like `1`"),
         (

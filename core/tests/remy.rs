@@ -163,7 +163,7 @@ proptest! {
 
     /// A file of Remy's becomes a tree that does the same at every memory, and so does its text.
     #[test]
-    fn a_file_becomes_a_tree_that_does_the_same(
+    fn a_tree_file_is_parsed_to_an_equivalent_tree(
         whisker in whisker(),
         memories in proptest::collection::vec(proptest::array::uniform4(0.0..163_839.0f64), 50),
     ) {

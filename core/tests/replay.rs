@@ -426,7 +426,7 @@ fn sender_through_reordering_and_losses() {
 }
 
 #[test]
-fn sender_undoes_what_reordering_made_it_do() {
+fn sender_undoes_reductions_caused_by_reordering() {
     assert_eq!(
         replay_sender(include_str!("data/replay/undo.txt"), &cubic::KIND),
         270
@@ -520,17 +520,17 @@ fn sender_through_a_recording_of_yours() {
 }
 
 #[test]
-fn sender_answers_marks() {
+fn sender_reacts_to_marks() {
     assert_eq!(replay_named(include_str!("data/replay/ecn-step.txt")), 389);
 }
 
 #[test]
-fn sender_answers_marks_on_a_path_that_reorders() {
+fn sender_reacts_to_marks_with_reordering() {
     assert_eq!(replay_named(include_str!("data/replay/ecn-undo.txt")), 409);
 }
 
 #[test]
-fn sender_tells_of_every_reduction() {
+fn sender_sets_cwr_after_every_reduction() {
     assert_eq!(
         replay_named(include_str!("data/replay/ecn-timeouts.txt")),
         161
@@ -538,7 +538,7 @@ fn sender_tells_of_every_reduction() {
 }
 
 #[test]
-fn sender_that_repeats_its_syn_asks_for_ecn_no_more() {
+fn sender_retransmits_its_syn_without_ecn() {
     assert_eq!(
         replay_named(include_str!("data/replay/ecn-refused.txt")),
         78
@@ -546,7 +546,7 @@ fn sender_that_repeats_its_syn_asks_for_ecn_no_more() {
 }
 
 #[test]
-fn receiver_reports_marks_until_they_are_answered() {
+fn receiver_echoes_marks_until_cwr() {
     assert_eq!(
         replay_receiver(include_str!("data/replay/ecn-receiver.txt")),
         186
@@ -554,7 +554,7 @@ fn receiver_reports_marks_until_they_are_answered() {
 }
 
 #[test]
-fn receiver_hurries_after_what_was_sent_again() {
+fn receiver_equals_linux_with_marks_and_losses() {
     assert_eq!(
         replay_receiver(include_str!("data/replay/ecn-receiver-losses.txt")),
         349

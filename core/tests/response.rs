@@ -99,9 +99,9 @@ fn hold(kind: &CcKind, rtt: Span, exponent: u32, first: f64) -> Held {
                 u64::from(w.cwnd / 500).clamp(1, left)
             };
             now += rtt.as_s() * acked as f64 / f64::from(w.cwnd);
-            let mut told = Sample::at(at(now));
-            told.rtt = Some(rtt);
-            cc.on_sample(&mut w, &told);
+            let mut sample = Sample::at(at(now));
+            sample.rtt = Some(rtt);
+            cc.on_sample(&mut w, &sample);
             let mut ev = Ack::at(at(now));
             ev.delivered = acked as u32;
             cc.on_ack(&mut w, &ev);

@@ -14,31 +14,31 @@ fn with(old: &str, new: &str) -> String {
 }
 
 /// The errors of `LEAST` with this change.
-fn told(old: &str, new: &str) -> String {
+fn message(old: &str, new: &str) -> String {
     bad(&with(old, new)).to_string()
 }
 
 /// The errors of `LEAST` with this line in its `[path]`.
 fn path(line: &str) -> String {
-    told("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}"))
+    message("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}"))
 }
 
 #[test]
 fn a_bare_number_gets_its_unit() {
     assert_eq!(
-        told("rtt = \"40ms\"", "rtt = 40        # two-way"),
+        message("rtt = \"40ms\"", "rtt = 40        # two-way"),
         "x.toml:5: path.rtt = 40 needs a unit\n    write: rtt = \"40ms\""
     );
     assert_eq!(
-        told("duration = \"10s\"", "duration = 10.5"),
+        message("duration = \"10s\"", "duration = 10.5"),
         "x.toml:1: duration = 10.5 needs a unit\n    write: duration = \"10.5s\""
     );
     assert_eq!(
-        told("rate = \"20Mbit\"", "rate = 20000000"),
+        message("rate = \"20Mbit\"", "rate = 20000000"),
         "x.toml:4: path.rate = 20000000 needs a unit\n    write: rate = \"20000000bit\""
     );
     assert_eq!(
-        told("rtt = \"40ms\"", "rtt = 0.04"),
+        message("rtt = \"40ms\"", "rtt = 0.04"),
         "x.toml:5: path.rtt = 0.04 needs a unit\n    write: rtt = \"0.04s\""
     );
     assert_eq!(
@@ -49,7 +49,7 @@ fn a_bare_number_gets_its_unit() {
 }
 
 #[test]
-fn the_corrected_line_keeps_what_was_right() {
+fn a_corrected_line_keeps_its_valid_parts() {
     assert_eq!(
         path("queue = { kind = \"shelf\", target = 5, depth = 2 }"),
         "x.toml:6: path.queue.target = 5 needs a unit\n    write: queue = { kind = \"shelf\", \
@@ -62,13 +62,13 @@ fn the_corrected_line_keeps_what_was_right() {
          drain, mode\n    write: queue = { kind = \"shelf\", target = \"5ms\" }"
     );
     assert_eq!(
-        told("", "cuont = 3"),
+        message("", "cuont = 3"),
         "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: route, route_back, from, \
          to, reroute, cc, count, rtt, start, stop, restart, size, id, transport, ecn, direction, \
          dscp, like, workload, sender, receiver, host, ip, station\n    write: count = 3"
     );
     assert_eq!(
-        told("[path]", "[paht]").lines().nth(1).unwrap().trim(),
+        message("[path]", "[paht]").lines().nth(1).unwrap().trim(),
         "write: [path]",
     );
 }
@@ -267,7 +267,7 @@ fn corrections_by_line() {
 }
 
 #[test]
-fn what_the_interface_has_needs_its_rate() {
+fn interface_keys_require_its_rate() {
     for line in ["ring = 4", "bql = false", "tsq = false"] {
         let text = path(&format!("[host]\n{line}"));
         assert!(
@@ -330,7 +330,7 @@ fn a_correction_contains_no_other_error() {
     let wrong = "{ kind = \"cubic\", beat = 0.7, bta = 0.8 }";
     assert_eq!(fixes(wrong).iter().flatten().count(), 1);
     let twice = "{ kind = \"cubic\", beta = 0.7, beta = 0.8 }";
-    let text = told("cc = \"reno\"", &format!("cc = {twice}"));
+    let text = message("cc = \"reno\"", &format!("cc = {twice}"));
     assert_eq!(
         text,
         "x.toml:8:36: not TOML: duplicate key beta; write it once"
@@ -338,7 +338,7 @@ fn a_correction_contains_no_other_error() {
 }
 
 #[test]
-fn a_value_of_another_kind_is_called_by_its_name() {
+fn a_value_of_another_type_is_reported_by_its_type() {
     for (line, problem) in [
         ("buffer = \"200ms\"", "is a time, but a buffer is a size"),
         ("buffer = \"1e400bdp\"", "must be above 0bdp and at most"),
@@ -350,8 +350,8 @@ fn a_value_of_another_kind_is_called_by_its_name() {
 }
 
 #[test]
-fn a_workload_says_what_does_not_go_with_it() {
-    let flow = |line: &str| told("", line);
+fn keys_that_conflict_with_a_workload_are_reported() {
+    let flow = |line: &str| message("", line);
     let text = flow("workload = \"wbe\"");
     assert!(
         text.contains("is not a known workload; known: web, "),
@@ -402,7 +402,7 @@ fn a_workload_says_what_does_not_go_with_it() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
+fn all_errors_are_reported_together_in_the_order_of_lines() {
     let text = "duration = 10\n\n[[flow]]\ncount = \"two\"\n\n[path]\nrtt = \"40msec\"\n";
     assert_eq!(
         bad(text).to_string(),
@@ -420,28 +420,30 @@ x.toml:7: path.rtt = \"40msec\" has the unit msec, which is written ms
 }
 
 #[test]
-fn what_must_be_there() {
+fn missing_required_keys_are_reported() {
     assert!(
         bad("")
             .to_string()
             .contains("write: [path]\n           rate = ")
     );
-    let text = told("[[flow]]\ncc = \"reno\"\n", "");
+    let text = message("[[flow]]\ncc = \"reno\"\n", "");
     assert!(text.contains("at least one flow or probe"), "{text}");
-    assert!(told("[[flow]]", "[flow]").contains("write: [[flow]]"));
-    assert!(told("", "id = \"a\"\n[[flow]]\ncc = \"reno\"\nid = \"a\"").contains("another flow"));
+    assert!(message("[[flow]]", "[flow]").contains("write: [[flow]]"));
+    assert!(
+        message("", "id = \"a\"\n[[flow]]\ncc = \"reno\"\nid = \"a\"").contains("another flow")
+    );
 }
 
 #[test]
-fn a_key_in_the_wrong_section_is_sent_home() {
+fn a_key_in_the_wrong_section_is_reported_with_its_section() {
     assert_eq!(
-        told("duration = \"10s\"", "duration = \"10s\"\nrate = \"1Mbit\""),
+        message("duration = \"10s\"", "duration = \"10s\"\nrate = \"1Mbit\""),
         "x.toml:2: rate = \"1Mbit\" is not a key of the top level, but of [path]
     write: [path]
            rate = \"1Mbit\""
     );
     assert_eq!(
-        told("", "seed = 4"),
+        message("", "seed = 4"),
         "x.toml:9: flow[0].seed = 4 is not a key of [[flow]], but of the top level, before any \
          section\n    write: seed = 4"
     );
@@ -499,7 +501,7 @@ fn without_text_the_key_is_the_place() {
 }
 
 #[test]
-fn nothing_in_a_file_crashes_the_parser() {
+fn no_input_crashes_the_parser() {
     let deep = "[".repeat(100_000);
     for text in [
         format!("a = {deep}"),
@@ -527,20 +529,20 @@ fn nothing_in_a_file_crashes_the_parser() {
 }
 
 #[test]
-fn a_mistake_in_host_is_told_once() {
-    let told = told("", "[host]\niw_ = 10");
-    assert_eq!(told.matches("host.iw_").count(), 1, "{told}");
+fn an_error_in_host_is_reported_once() {
+    let message = message("", "[host]\niw_ = 10");
+    assert_eq!(message.matches("host.iw_").count(), 1, "{message}");
 }
 
 /// `hop` is a section: the number was not meant as one.
 #[test]
 fn a_number_is_not_moved_to_where_a_section_belongs() {
-    let told = told("", "hop = 2");
+    let message = message("", "hop = 2");
     assert!(
-        told.contains("flow[0].hop = 2 is not a key of [[flow]]; known: "),
-        "{told}"
+        message.contains("flow[0].hop = 2 is not a key of [[flow]]; known: "),
+        "{message}"
     );
-    assert!(!told.contains("[path]\n"), "{told}");
+    assert!(!message.contains("[path]\n"), "{message}");
 }
 
 /// Errors beyond the listed ones are only counted: no correction is computed.
@@ -548,11 +550,11 @@ fn a_number_is_not_moved_to_where_a_section_belongs() {
 fn twenty_thousand_unknown_keys_are_counted() {
     let keys: String = (0..20_000).map(|n| format!("ket{n} = 1\n")).collect();
     let begin = std::time::Instant::now();
-    let told = bad(&with("rtt = \"40ms\"", &keys)).to_string();
+    let message = bad(&with("rtt = \"40ms\"", &keys)).to_string();
     assert!(
-        told.contains("… and 19951 more"),
+        message.contains("… and 19951 more"),
         "{}",
-        &told[told.len() - 200..]
+        &message[message.len() - 200..]
     );
     // It took a minute when each key was compared with each other; a busy machine takes a second.
     assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
@@ -560,7 +562,7 @@ fn twenty_thousand_unknown_keys_are_counted() {
 
 /// The first of bbr3 and the thirty-first of bbr would both be bbr30.
 #[test]
-fn ids_that_nobody_wrote_never_collide() {
+fn generated_ids_never_collide() {
     let text = LEAST.replace(
         "[[flow]]",
         "[[flow]]\ncc = \"bbr3\"\n[[flow]]\ncc = \"bbr\"\ncount = 31\n[[flow]]",
@@ -585,13 +587,13 @@ fn ids_that_nobody_wrote_never_collide() {
 
 #[test]
 fn an_outage_after_the_end_is_noticed() {
-    let told = |at: &str| {
+    let message = |at: &str| {
         let line = format!("rtt = \"40ms\"\noutages = [{{ at = \"{at}\", lasts = \"1s\" }}]");
         good(&with("rtt = \"40ms\"", &line)).notices(&registry())
     };
-    assert!(told("9s").is_empty());
+    assert!(message("9s").is_empty());
     assert_eq!(
-        told("10s"),
+        message("10s"),
         [
             "The outage at 10s begins after the end of the run at 10s and has no effect; choose an \
              earlier time."
@@ -602,13 +604,13 @@ fn an_outage_after_the_end_is_noticed() {
 #[test]
 fn a_summary_interval_of_a_few_packets_is_noticed() {
     // LEAST has 20 Mbit/s, of which 22 full packets take 13.3 ms.
-    let told = |warmup: &str| {
+    let message = |warmup: &str| {
         let line = format!("duration = \"10s\"\nwarmup = \"{warmup}\"");
         good(&with("duration = \"10s\"", &line)).notices(&registry())
     };
-    assert!(told("9986ms").is_empty());
-    let told = told("9988ms");
-    assert_eq!(told.len(), 1);
+    assert!(message("9986ms").is_empty());
+    let message = message("9988ms");
+    assert_eq!(message.len(), 1);
     // A super-packet crosses the path whole.
     let whole = with(
         "duration = \"10s\"",
@@ -618,8 +620,8 @@ fn a_summary_interval_of_a_few_packets_is_noticed() {
     let whole = whole.replace("rtt = \"40ms\"", "rtt = \"40ms\"\noffload = true");
     assert!(good(&whole).notices(&registry())[0].contains("the time of 7.6 super-packets"));
     assert!(
-        told[0].starts_with("The summary interval of 12ms is the time of 19.8 full packets"),
-        "{told:?}"
+        message[0].starts_with("The summary interval of 12ms is the time of 19.8 full packets"),
+        "{message:?}"
     );
 }
 
@@ -637,7 +639,7 @@ fn a_key_that_an_engine_does_not_support_has_its_line() {
                 \"cubic\"\n[[flow]]\ncc = \"reno\"\nhost = 2\n";
     good(text);
     let tree = Tree::from_toml(text, "x.toml").unwrap();
-    let told = |key: &str| {
+    let message = |key: &str| {
         Error::unsupported(&tree, "x.toml", Some(text), key, "is unsupported").to_string()
     };
     for (key, place) in [
@@ -648,7 +650,7 @@ fn a_key_that_an_engine_does_not_support_has_its_line() {
         ("flow[1].ecn", "12: flow[1].ecn"),
         ("path.buffer", "2: path.buffer"),
     ] {
-        assert_eq!(told(key), format!("x.toml:{place} is unsupported"));
+        assert_eq!(message(key), format!("x.toml:{place} is unsupported"));
     }
 }
 

@@ -74,7 +74,7 @@ fn buffers_of_the_release_grew_with_4_20_and_6_16() {
 }
 
 #[test]
-fn settings_of_a_host_are_written_if_they_are_given() {
+fn given_settings_of_a_host_are_written() {
     let s = read("rto_max = \"2s\"\nrack = false", "[[flow]]\ncc = \"reno\"").unwrap();
     let config = s.host.config();
     assert_eq!((config.rto_max, config.rack), (Span::s(2), false));
@@ -87,46 +87,52 @@ fn settings_of_a_host_are_written_if_they_are_given() {
 #[test]
 fn keys_that_the_release_ignores_are_noticed() {
     let cubic = "[[flow]]\ncc = \"cubic\"\n";
-    let told = |host: &str, flow: &str| {
+    let warnings = |host: &str, flow: &str| {
         let s = read(host, &format!("{cubic}{flow}")).unwrap();
         s.notices(&common::registry())
     };
     let ignored = "rto_max = \"2s\" of [host] has no effect: linux-6.12 has no tcp_rto_max_ms; \
         write like = \"linux-6.15\" or later, or with_rules = [\"rto_max\"].";
-    assert_eq!(told("rto_max = \"2s\"", ""), [ignored]);
-    assert_eq!(told("rto_max = \"2s\"\nlike = \"linux-6.15\"", ""), [""; 0]);
+    assert_eq!(warnings("rto_max = \"2s\"", ""), [ignored]);
+    assert_eq!(
+        warnings("rto_max = \"2s\"\nlike = \"linux-6.15\"", ""),
+        [""; 0]
+    );
     let with = "rto_max = \"2s\"\nwith_rules = [\"rto_max\"]";
-    assert_eq!(told(with, ""), [""; 0]);
+    assert_eq!(warnings(with, ""), [""; 0]);
     // The limit of all releases before.
-    assert_eq!(told("rto_max = \"120s\"", ""), [""; 0]);
+    assert_eq!(warnings("rto_max = \"120s\"", ""), [""; 0]);
     // A flow with a later release uses the value.
-    assert_eq!(told("rto_max = \"2s\"", "like = \"linux-6.15\""), [""; 0]);
+    assert_eq!(
+        warnings("rto_max = \"2s\"", "like = \"linux-6.15\""),
+        [""; 0]
+    );
     // The value of [host] is reported once, that of another host with its name.
     let named = |keys: &str| format!("[host.a]\n{keys}\n{cubic}sender = \"a\"");
     assert_eq!(
-        told(&format!("rto_max = \"2s\"\n{}", named("iw = 3")), ""),
+        warnings(&format!("rto_max = \"2s\"\n{}", named("iw = 3")), ""),
         [ignored]
     );
-    let own = told(&named("rto_max = \"2s\""), "");
+    let own = warnings(&named("rto_max = \"2s\""), "");
     assert_eq!(own, [ignored.replace("[host]", "[host.a]")]);
-    let newer = told(
+    let newer = warnings(
         &format!("rto_max = \"2s\"\n{}", named("like = \"linux-6.15\"")),
         "",
     );
     assert_eq!(newer, [""; 0]);
     assert_eq!(
-        told("rack = false\nlike = \"linux-6.17\"", ""),
+        warnings("rack = false\nlike = \"linux-6.17\"", ""),
         [
             "rack = false of [host] has no effect: linux-6.17 always uses RACK; write like = \
           \"linux-6.16\" or earlier, or without_rules = [\"rack_only\"]."
         ]
     );
-    assert_eq!(told("rack = false", ""), [""; 0]);
+    assert_eq!(warnings("rack = false", ""), [""; 0]);
 }
 
 /// An error names a key that the file has.
 #[test]
-fn an_inherited_key_is_not_blamed_on_the_host_that_inherits_it() {
+fn an_error_in_an_inherited_key_is_reported_at_its_origin() {
     let flow = "[[flow]]\ncc = \"reno\"\nsender = \"a\"";
     let error =
         |host: &str, named: &str| read(host, &format!("[host.a]\n{named}\n{flow}")).unwrap_err();

@@ -74,7 +74,7 @@ const TWO: &str = "duration = \"10s\"\n[link.a]\nrate = \"10Mbit\"\ndelay = \"5m
 
 #[test]
 fn sections_that_no_flow_uses_are_noticed() {
-    let told = |rest: &str| good(&format!("{TWO}{rest}")).notices(&registry());
+    let warnings = |rest: &str| good(&format!("{TWO}{rest}")).notices(&registry());
     let [host, link, switch] = [
         "No flow has [host.x] as sender or receiver, so the section has no effect; name the host \
          in a flow, or remove it.",
@@ -84,23 +84,23 @@ fn sections_that_no_flow_uses_are_noticed() {
     ];
     let flow = "[[flow]]\ncc = \"cubic\"\n";
     let a = format!("{flow}route = [\"a\"]\n");
-    assert_eq!(told(&a), [host, link, switch]);
-    assert_eq!(told(&format!("{a}receiver = \"x\"\n")), [link, switch]);
+    assert_eq!(warnings(&a), [host, link, switch]);
+    assert_eq!(warnings(&format!("{a}receiver = \"x\"\n")), [link, switch]);
     // A probe, a route back and a later route use links, too.
     for rest in [
         "[[probe]]\nkind = \"ping\"\nroute = [\"b\"]\n",
         "route_back = [\"b\"]\n",
         "reroute = [{ at = \"1s\", route = [\"b\"] }]\n",
     ] {
-        assert_eq!(told(&format!("{a}{rest}")), [host]);
+        assert_eq!(warnings(&format!("{a}{rest}")), [host]);
     }
     let many: String = (0..10).map(|i| format!("[host.h{i}]\niw = 3\n")).collect();
-    let told = told(&format!(
+    let warnings = warnings(&format!(
         "{many}{flow}route = [\"a\", \"b\"]\nsender = \"x\"\n"
     ));
     assert!(
-        told[0].contains("[host.h7] and 2 more as sender"),
-        "{told:?}"
+        warnings[0].contains("[host.h7] and 2 more as sender"),
+        "{warnings:?}"
     );
 }
 

@@ -4,21 +4,21 @@ use crate::common::*;
 use narrows_core::scenario::{Scenario, Tree};
 
 /// The messages for a document whose last lines are a flow of this.
-fn told(path: &str, flow: &str) -> String {
+fn message(path: &str, flow: &str) -> String {
     bad(&format!("duration = \"10s\"\n{path}\n[[flow]]\n{flow}\n")).to_string()
 }
 const ONE: &str = "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"";
 
 #[test]
-fn feedback_needs_a_queue_that_gives_some() {
+fn feedback_requires_a_queue_that_supports_it() {
     assert_eq!(
-        told(&format!("{ONE}\nqueue = \"codel\""), "cc = \"xcp\""),
+        message(&format!("{ONE}\nqueue = \"codel\""), "cc = \"xcp\""),
         "x.toml:5: path.queue = \"codel\" is not sufficient for xcp, which needs routers that \
          write into its packets\n    \
          write: queue = \"xcp\""
     );
     assert_eq!(
-        told(
+        message(
             &format!("{ONE}\nqueue = {{ kind = \"fifo\", drop = \"head\" }}"),
             "cc = \"xcp\""
         ),
@@ -26,7 +26,7 @@ fn feedback_needs_a_queue_that_gives_some() {
          which needs routers that write into its packets\n    write: queue = \"xcp\""
     );
     assert_eq!(
-        told(ONE, "cc = \"xcp\""),
+        message(ONE, "cc = \"xcp\""),
         "x.toml:2: path.queue is missing for xcp, which needs routers that write into its \
          packets\n    \
          write: queue = \"xcp\""
@@ -38,7 +38,7 @@ fn feedback_needs_a_queue_that_gives_some() {
 }
 
 #[test]
-fn of_several_hops_the_narrowest_must_give_it() {
+fn feedback_is_required_of_the_bottleneck_hop() {
     let hops = |second: &str| {
         format!(
             "[[path.hop]]\nrate = \"50Mbit\"\nrtt = \"1ms\"\n[[path.hop]]\nrate = \"20Mbit\"\nrtt \
@@ -46,14 +46,14 @@ fn of_several_hops_the_narrowest_must_give_it() {
         )
     };
     assert_eq!(
-        told(&hops("red"), "cc = \"xcp\"")
+        message(&hops("red"), "cc = \"xcp\"")
             .lines()
             .last()
             .map(str::trim),
         Some("write: queue = \"xcp\"")
     );
     assert!(
-        told(&hops("fq"), "cc = \"xcp\"")
+        message(&hops("fq"), "cc = \"xcp\"")
             .starts_with("x.toml:8: path.hop[1].queue = \"fq\" is not sufficient")
     );
     good(&format!(
@@ -63,13 +63,13 @@ fn of_several_hops_the_narrowest_must_give_it() {
 }
 
 #[test]
-fn a_flow_that_goes_up_needs_it_on_the_way_back() {
+fn an_upload_needs_feedback_on_the_reverse_path() {
     let path = |down: &str, up: &str| {
         format!("{ONE}\nqueue = \"{down}\"\n[path.reverse]\nrate = \"5Mbit\"\nqueue = \"{up}\"")
     };
     let flow = "cc = \"xcp\"\ndirection = \"up\"";
     assert!(
-        told(&path("xcp", "fifo"), flow)
+        message(&path("xcp", "fifo"), flow)
             .starts_with("x.toml:8: path.reverse.queue = \"fifo\" is not sufficient for xcp")
     );
     good(&format!(
@@ -134,8 +134,8 @@ fn a_tree_is_one_that_comes_with_narrows_a_text_or_a_file() {
 fn rules_need_pacing_and_a_fine_clock() {
     let hosts = |line: &str| format!("{ONE}\n[host]\n{line}");
     assert!(
-        told(&hosts("pacing = \"off\""), "cc = \"remy\"")
+        message(&hosts("pacing = \"off\""), "cc = \"remy\"")
             .contains("is not sufficient for remy, which needs pacing")
     );
-    assert!(told(&hosts("clock = \"ms\""), "cc = \"remy\"").contains("RTTs in microseconds"));
+    assert!(message(&hosts("clock = \"ms\""), "cc = \"remy\"").contains("RTTs in microseconds"));
 }

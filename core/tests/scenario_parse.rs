@@ -7,7 +7,7 @@ use narrows_core::tcp::{Clock, Config, EcnMode, EcnNegotiation, EcnUse, Gso, Pac
 use narrows_core::units::*;
 
 #[test]
-fn a_full_file_means_what_it_says() {
+fn a_complete_file_is_parsed() {
     let s = good(FULL);
     assert_eq!(s.title, "Everything that this version knows");
     assert_eq!(
@@ -98,7 +98,7 @@ fn a_full_file_means_what_it_says() {
 }
 
 #[test]
-fn what_is_not_said_has_its_default() {
+fn omitted_keys_have_their_defaults() {
     let s = good(LEAST);
     assert_eq!(
         (s.title.as_str(), s.warmup, s.seed, s.start_jitter),
@@ -208,8 +208,8 @@ fn a_former_name_of_a_parameter_is_read_and_not_written() {
     assert_eq!(scenario, of("probe_down_gain = 0.5").unwrap());
     assert!(!scenario.to_toml().contains("relief_gain"));
     let both = of("relief_gain = 0.5, probe_down_gain = 0.6").unwrap_err();
-    let told = "is the former name of probe_down_gain, which is present";
-    assert!(both.to_string().contains(told), "{both}");
+    let message = "is the former name of probe_down_gain, which is present";
+    assert!(both.to_string().contains(message), "{both}");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn loss_is_of_super_packets_or_of_packets() {
 }
 
 #[test]
-fn a_tree_from_another_language_goes_through_the_same_parser() {
+fn a_tree_from_another_language_is_parsed_in_the_same_way() {
     use narrows_core::scenario::value::Node;
     let path = Node::table(vec![
         ("rate".into(), Node::string("20Mbit")),
@@ -317,9 +317,9 @@ fn a_newer_format_is_the_only_error() {
          install a newer version"
     );
     for wrong in ["0", "-1", "\"1\"", "1.5"] {
-        let told = bad(&format!("format = {wrong}\nunknown = 1\n{SMALL}")).to_string();
-        assert!(told.starts_with("x.toml:1: format = "), "{told}");
-        assert!(told.contains("write: format = 1"), "{told}");
-        assert!(told.contains("unknown"), "{told}");
+        let message = bad(&format!("format = {wrong}\nunknown = 1\n{SMALL}")).to_string();
+        assert!(message.starts_with("x.toml:1: format = "), "{message}");
+        assert!(message.contains("write: format = 1"), "{message}");
+        assert!(message.contains("unknown"), "{message}");
     }
 }

@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_is_written_is_read_back(s in scenario()) {
+    fn a_written_scenario_is_read_back(s in scenario()) {
         let text = s.to_toml();
         prop_assert_eq!(&read(&text).unwrap_or_else(|e| panic!("{e}\n{text}")), &s);
         let json: serde_json::Value = serde_json::from_str(&s.to_json()).unwrap();

@@ -17,7 +17,7 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_shipped_scenario_is_read_and_says_its_question() {
+fn every_shipped_scenario_is_valid_and_has_a_question() {
     let mut found = Vec::new();
     files(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios"),

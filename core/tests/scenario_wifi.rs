@@ -62,7 +62,7 @@ fn a_name_with_a_count_means_all_of_them() {
 }
 
 #[test]
-fn what_is_written_back_reads_the_same() {
+fn a_written_wifi_scenario_is_read_back() {
     for stack in ["before", "fq_mac", "airtime"] {
         let text = TWO.replace("stack = \"before\"", &format!("stack = \"{stack}\""));
         let text = if stack == "before" {
@@ -110,7 +110,7 @@ codel_slow_interval = "200ms"
 }
 
 #[test]
-fn mistakes_are_told_with_the_line_as_it_should_be() {
+fn errors_of_wifi_show_the_corrected_line() {
     let near = "[[wifi.station]]\nname = \"near\"\nmcs = 7\n";
     let flow = "[[flow]]\ncc = \"cubic\"\n";
     let cases = [
@@ -220,7 +220,7 @@ fn mistakes_are_told_with_the_line_as_it_should_be() {
     ];
     for (text, right) in cases {
         let text = format!("duration = \"1s\"\n{text}");
-        let told = bad(&text).to_string();
-        assert!(told.contains(right), "{text}\n{told}");
+        let message = bad(&text).to_string();
+        assert!(message.contains(right), "{text}\n{message}");
     }
 }

@@ -80,7 +80,7 @@ fn syns_are_repeated_when_linux_repeats_them() {
 }
 
 #[test]
-fn a_shut_window_is_asked_for_until_it_opens() {
+fn a_zero_window_is_probed_until_it_opens() {
     let mut sender = Sender::new(config().into(), build_cc("reno"), Some(Bytes::new(100_000)));
     let mut sent = Vec::new();
     sender.connect(Time::ZERO, &mut |s| sent.push(s));
@@ -135,7 +135,7 @@ fn a_shut_window_is_asked_for_until_it_opens() {
 /// acknowledged at tick 279 were the last in flight, RTO 246 ms. It tried one segment at about tick
 /// 526, and once more at 1030.
 #[test]
-fn what_its_own_host_does_not_take_is_tried_every_half_second() {
+fn packets_rejected_by_the_host_are_retried_every_half_second() {
     let device = Some(Device::default());
     let mut sender = Sender::new(
         Config { device, ..config() }.into(),

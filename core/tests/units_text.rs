@@ -152,7 +152,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_is_written_is_read_back(n in any::<u64>(), shift in 0u32..64) {
+    fn a_written_scenario_is_read_back(n in any::<u64>(), shift in 0u32..64) {
         let n = n >> shift;
         prop_assert_eq!(parse_span(&format_span(Span::ns(n))), Ok(Span::ns(n)));
         prop_assert_eq!(parse_bytes(&format_bytes(Bytes::new(n))), Ok(Bytes::new(n)));

@@ -146,7 +146,7 @@ fn the_delays_of_several_hops_add_up() {
 /// The delay falls from 50 to 10 ms in each direction at 100 ms; packets leave the link at 59, 89,
 /// 101, 121 and 141 ms.
 #[test]
-fn packets_wait_for_those_in_flight_unless_the_step_lets_them_overtake() {
+fn packets_stay_in_order_unless_the_step_allows_overtaking() {
     let arrivals = |ordered: bool| {
         let spec = spec(&format!(
             "rate = \"8Mbit\"\nrtt = \"100ms\"\nsteps = [{{ at = \"100ms\", rtt = \"20ms\", \

@@ -58,7 +58,7 @@ fn exchange(phy: &Phy, frames: u64) -> Exchange {
     Exchange {
         bits: n as f64 * 1472.0 * 8.0,
         frames: phy.duration(bytes).as_s(),
-        answer: sifs + phy.answer(n > 1).as_s(),
+        answer: sifs + phy.ack_duration(n > 1).as_s(),
         penalty: Band::Ghz5.penalty().as_s(),
     }
 }
@@ -84,7 +84,7 @@ fn limits(frames: u64) -> Limits {
 }
 
 #[test]
-fn one_saturated_station_gets_what_the_closed_form_says() {
+fn one_saturated_station_gets_the_throughput_of_the_closed_form() {
     for (phy, frames) in points() {
         let edca = &ACCESS_POINT[1];
         let backoff = f64::from(edca.cw_min) / 2.0 * 9e-6;
@@ -135,7 +135,7 @@ fn fixed_point(n: usize, edca: &Edca) -> (f64, f64) {
 }
 
 #[test]
-fn many_saturated_stations_get_what_bianchis_model_says() {
+fn many_saturated_stations_get_the_throughput_of_bianchis_model() {
     // The model assumes that the other stations are independent of a station's own window. Its
     // error is 5 % of the slotted process for two stations and 3 % for three.
     for ((phy, frames), n) in points().zip([5, 10, 20, 30, 50].into_iter().cycle()) {

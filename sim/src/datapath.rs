@@ -437,12 +437,12 @@ impl Datapath {
             Kind::Ping => self
                 .network
                 .push(now, FAR, packet.pong(), &mut self.observer),
-            Kind::Pong => self.answered(now, packet),
+            Kind::Pong => self.on_pong(now, packet),
         }
     }
 
     /// Handles the answer to a ping.
-    pub fn answered(&mut self, now: Time, pong: &Packet) {
+    pub fn on_pong(&mut self, now: Time, pong: &Packet) {
         self.observer.packets.pings -= 1;
         self.probes[pong.flow() as usize - self.flows.len()]
             .meter

@@ -20,7 +20,7 @@ fn download(filter: &str) -> (f64, f64) {
 }
 
 #[test]
-fn acks_that_say_nothing_new_make_way() {
+fn redundant_acks_are_removed() {
     let (slow, less) = download("no-ack-filter");
     for filter in ["ack-filter", "ack-filter-aggressive"] {
         let (rtt, goodput) = download(filter);
@@ -86,7 +86,7 @@ fn packets(split: bool) -> f64 {
 }
 
 #[test]
-fn super_packets_are_taken_apart_unless_told_otherwise() {
+fn super_packets_are_split_by_default() {
     let (apart, whole) = (packets(true), packets(false));
     assert!(apart > 5.0 * whole, "{apart} packets, {whole} whole");
 }

@@ -98,7 +98,7 @@ fn play(path: &str, threshold: &str, seconds: u32, flows: &str) -> Run {
 const SLOW: &str = "rate = \"20Mbit\"\nrtt = \"40ms\"";
 
 #[test]
-fn marks_do_what_they_do_in_linux() {
+fn marks_have_the_effect_of_linux() {
     // One flow for 30 s: goodput, smoothed RTT, mean window, number of marks.
     let linux = [
         ("cubic", 16.84, 42.50, 62.1, 401.0),
@@ -135,7 +135,7 @@ fn marks_do_what_they_do_in_linux() {
 }
 
 #[test]
-fn who_does_not_ask_is_not_marked() {
+fn flows_without_ecn_are_not_marked() {
     let run = play(SLOW, "10ms", 30, "[[flow]]\ncc = \"reno\"");
     assert_eq!(run.queue.marks, 0);
     // Without marks nothing keeps the queue short.
@@ -236,10 +236,10 @@ fn short_paths_are_marked_as_in_linux() {
             ours[2] += run.queue.marks as f64;
         }
         let [goodput, rtt, marked] = ours.map(|sum| sum / starts.len() as f64);
-        let told = format!("{cc} {path:?} {starts:?}: {goodput} {rtt} {marked}");
-        assert!((goodput / mbit - 1.0).abs() < 0.04, "{told}");
-        assert!((rtt / srtt_ms - 1.0).abs() < 0.01, "{told}");
-        assert!((marked / marks - 1.0).abs() < 0.12, "{told}");
+        let result = format!("{cc} {path:?} {starts:?}: {goodput} {rtt} {marked}");
+        assert!((goodput / mbit - 1.0).abs() < 0.04, "{result}");
+        assert!((rtt / srtt_ms - 1.0).abs() < 0.01, "{result}");
+        assert!((marked / marks - 1.0).abs() < 0.12, "{result}");
     }
 }
 
@@ -247,7 +247,7 @@ fn short_paths_are_marked_as_in_linux() {
 /// either end (validation/evidence/dctcp-without-ecn.md).
 #[test]
 fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
-    let told = |cc: &str, ecn: &str| {
+    let result = |cc: &str, ecn: &str| {
         let run = play(
             SLOW,
             "10ms",
@@ -256,11 +256,11 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
         );
         (run.samples.flows, run.queue.marks, run.notices)
     };
-    let reno = told("reno", "ecn = true");
+    let reno = result("reno", "ecn = true");
     assert!(reno.1 > 100 && reno.2.is_empty());
 
-    let dctcp = told("dctcp", "ecn = true");
-    assert_eq!((&dctcp.0, dctcp.1), (&told("reno", "").0, 0));
+    let dctcp = result("dctcp", "ecn = true");
+    assert_eq!((&dctcp.0, dctcp.1), (&result("reno", "").0, 0));
     assert_eq!(
         dctcp.2,
         [
@@ -269,24 +269,24 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
               needs."
         ]
     );
-    assert_eq!(told("dctcp", "ecn = false"), (dctcp.0, 0, vec![]));
-    assert!(told("dctcp", "").1 > 1000 && told("dctcp", "").2.is_empty());
+    assert_eq!(result("dctcp", "ecn = false"), (dctcp.0, 0, vec![]));
+    assert!(result("dctcp", "").1 > 1000 && result("dctcp", "").2.is_empty());
 
     // A sender that requests accurate ECN gets an agreement to RFC 3168 only.
-    let prague = told("prague", "ecn = true");
+    let prague = result("prague", "ecn = true");
     assert_eq!((&prague.0, prague.1), (&reno.0, reno.1));
     assert!(prague.2[0].starts_with(
         "1 prague flow with ecn = true runs as Reno, with the ECN of RFC \
          3168"
     ));
-    assert!(told("prague", "").1 > 1000);
+    assert!(result("prague", "").1 > 1000);
 }
 
 /// Linux 7.3.4 in virtual time with `tcp_ecn = 3` at both ends, over `dualpi2` with its defaults
 /// and a rate limited by htb. The results are medians of three runs: goodput, smoothed RTT, mean
 /// window.
 #[test]
-fn accurate_ecn_does_what_it_does_in_linux() {
+fn accurate_ecn_behaves_as_in_linux() {
     let linux = [
         ("bbr", 80, 25, 74.451, 28.72, 345.9),
         ("dctcp", 80, 5, 75.522, 19.63, 132.3),
@@ -303,21 +303,24 @@ fn accurate_ecn_does_what_it_does_in_linux() {
             Scenario::from_toml(&text, "accecn.toml", &registry).unwrap_or_else(|e| panic!("{e}"));
         let run = run(&scenario, &registry, &Options::default(), &mut |_| true).unwrap();
         let f = &run.flows[0];
-        let told = format!(
+        let result = format!(
             "{cc} {} {} {}",
             f.goodput_mbit, f.rtt_ms.mean, f.cwnd_packets.mean
         );
         // A full segment has 1436 B of payload in 1514 B on the wire; 1448 B would be 0.8 % more
         // goodput.
-        assert!((f.goodput_mbit / mbit - 1.0).abs() < 0.004, "{told}");
-        assert!((f.rtt_ms.mean - srtt_ms).abs() < 0.3, "{told}");
-        assert!((f.cwnd_packets.mean / cwnd - 1.0).abs() < 0.02, "{told}");
-        assert!(f.goodput_mbit < f64::from(rate) * 1436.0 / 1514.0, "{told}");
+        assert!((f.goodput_mbit / mbit - 1.0).abs() < 0.004, "{result}");
+        assert!((f.rtt_ms.mean - srtt_ms).abs() < 0.3, "{result}");
+        assert!((f.cwnd_packets.mean / cwnd - 1.0).abs() < 0.02, "{result}");
+        assert!(
+            f.goodput_mbit < f64::from(rate) * 1436.0 / 1514.0,
+            "{result}"
+        );
     }
 }
 
 #[test]
-fn what_the_ends_were_told_is_read_back() {
+fn ecn_settings_of_hosts_are_read_back() {
     let read = |text: &str| {
         Scenario::from_toml(text, "ecn.toml", &with_marker()).unwrap_or_else(|e| panic!("{e}"))
     };
@@ -327,7 +330,7 @@ fn what_the_ends_were_told_is_read_back() {
                 if host == "off" && !["", "ecn = false"].contains(&ecn) {
                     continue;
                 }
-                let told = read(&format!(
+                let result = read(&format!(
                     "duration = \"1s\"\n[path]\n{SLOW}\n[host]\necn = \"{host}\"\n[[flow]]\ncc = \
                      \"{cc}\"\n{ecn}\n"
                 ));
@@ -339,8 +342,8 @@ fn what_the_ends_were_told_is_read_back() {
                     (_, "on") => EcnNegotiation::Requested,
                     _ => EcnNegotiation::Off,
                 };
-                assert_eq!(told.flows[0].ecn, ends, "{host} {cc} {ecn}");
-                assert_eq!(read(&told.to_toml()), told, "{host} {cc} {ecn}");
+                assert_eq!(result.flows[0].ecn, ends, "{host} {cc} {ecn}");
+                assert_eq!(read(&result.to_toml()), result, "{host} {cc} {ecn}");
             }
         }
     }

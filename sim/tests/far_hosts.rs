@@ -48,7 +48,7 @@ fn each_host_has_the_same_and_behind_one_address_each_flow_unless_cake_looks_beh
 /// flows share one `near` host, so triple-isolate gives the one flow the same short turn as each of
 /// the eight.
 #[test]
-fn only_what_is_told_apart_counts() {
+fn only_distinguished_hosts_count() {
     for (words, down, up) in [
         ("dual-dsthost", true, false),
         ("dual-srchost", false, true),

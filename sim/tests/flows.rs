@@ -259,7 +259,7 @@ fn without_the_rule_the_window_stays() {
 /// In Linux 6.12 in virtual time, over 100 Mbit/s and 40 ms with 200 000 B of receive buffer, the
 /// flow was busy for 8.960 s of 9 s. For 8.799 s of them the peer's receive window was the limit.
 #[test]
-fn a_small_receive_buffer_is_told_as_the_limit() {
+fn a_small_receive_buffer_is_reported_as_the_limit() {
     let mut s = scenario(Span::s(9));
     s.start_jitter = Span::ZERO;
     s.path.hops[0].rate = Rate::mbit(100);

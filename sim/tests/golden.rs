@@ -351,7 +351,7 @@ fn how_much_loss_does_each_bear() {
 }
 
 #[test]
-fn what_does_each_congestion_control_get() {
+fn goodput_of_each_congestion_control() {
     check(
         "cc.txt",
         &table(
@@ -364,7 +364,7 @@ fn what_does_each_congestion_control_get() {
 }
 
 #[test]
-fn what_does_each_discipline_make_of_a_standing_queue() {
+fn persistent_queue_with_each_discipline() {
     check(
         "queue.txt",
         &table(
@@ -376,7 +376,7 @@ fn what_does_each_discipline_make_of_a_standing_queue() {
 }
 
 #[test]
-fn what_does_a_slow_station_cost_with_each_stack() {
+fn slow_station_with_each_wifi_stack() {
     let rows = wifi();
     let of = "goodput  airtime  down    up  retries";
     let mut text = "# What does one slow station cost two fast ones? Wi-Fi, 2.4 GHz, 20 MHz.\n\

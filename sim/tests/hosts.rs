@@ -202,7 +202,7 @@ fn behind_a_slow_interface(cc: &str, link: Link, tsq: SmallQueues, ring: u32, bq
 /// packets on the sender's interface. CUBIC had 47.78 Mbit/s, a smoothed RTT of 43.2 ms and a
 /// window of 257 packets. BBR had 47.08 Mbit/s, 41.9 ms and 346 packets.
 #[test]
-fn small_queues_keep_a_flow_out_of_its_own_host_s_way() {
+fn small_queues_limit_a_flow_in_the_queue_of_its_host() {
     for (cc, mbit, rtt_ms, cwnd) in [("cubic", 47.78, 43.2, 257.0), ("bbr", 47.08, 41.9, 346.0)] {
         let run = behind_a_slow_interface(cc, HTB, SmallQueues::ByRate, 256, true);
         let f = &run.flows[0];
@@ -270,7 +270,7 @@ fn pings_wait_in_the_host_too() {
 /// One Reno flow over 18 Mbit/s, 60 ms and 54 kB of buffer for 36 s. The reference is Linux 6.12 in
 /// virtual time with `fq` at the sender.
 #[test]
-fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
+fn fq_at_the_sender_holds_packets_until_their_departure_time() {
     const LINE: &str =
         "rate = \"18Mbit\"\nbuffer = \"54000B\"\nlink = { kind = \"tbf\", burst = \"3080B\" }\n";
     for direction in ["down", "up"] {
@@ -314,7 +314,7 @@ fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
 /// The option sets the interface of the near host. Uploads are sent as if there were no interface
 /// with a rate.
 #[test]
-fn what_goes_up_knows_nothing_of_the_near_interface() {
+fn uploads_do_not_depend_on_the_near_interface() {
     let [with, without] = ["nic = \"1Gbit\"", ""].map(|nic| {
         let text = format!(
             "duration = \"5s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"30ms\"\n[path.reverse]\nrate = \
@@ -334,7 +334,7 @@ fn what_goes_up_knows_nothing_of_the_near_interface() {
 /// ms resolution differs, too. Other rules matter less here: CUBIC retransmits at most twice as
 /// often or half as often, and every flow uses the path fully.
 #[test]
-fn old_releases_do_what_they_did() {
+fn old_releases_keep_their_behaviour() {
     let with = |cc: &str, like: &str| {
         let mut s = one(cc);
         let params = if cc == "bbr" {

@@ -27,7 +27,7 @@ fn value(run: &Run, metric: &str, of: &str) -> f64 {
 }
 
 #[test]
-fn classes_get_what_they_get_in_linux() {
+fn classes_get_the_rates_of_linux() {
     let (mut cases, mut wrong) = (0, String::new());
     for case in CASES.split("\n== ").skip(1) {
         let (name, rest) = case.split_once('\n').unwrap();

@@ -70,7 +70,7 @@ fn allocations(s: &Scenario, from: Time, to: Time) -> (u64, u64) {
 /// Nothing else may allocate during a run. The time of a buffer's maximum is random, so the test
 /// takes the minimum of three seeds.
 #[test]
-fn packets_take_nothing_from_the_heap() {
+fn packets_allocate_no_heap_memory() {
     for cc in ccs() {
         for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, 0), (10, 0.001, 1), (100, 0.001, 10)]
         {
@@ -100,7 +100,7 @@ fn packets_take_nothing_from_the_heap() {
 /// number depends little on the number of flows. Rings are the only blocks that are aligned to
 /// cache lines. Their capacities are those of all flows at that time.
 #[test]
-fn a_flow_takes_less_than_its_limit_beside_its_window() {
+fn the_memory_of_a_flow_is_within_its_limit() {
     println!(
         "sender {} bytes, receiver {}, meter {}",
         std::mem::size_of::<Sender>(),
@@ -133,7 +133,7 @@ fn a_flow_takes_less_than_its_limit_beside_its_window() {
 /// Twenty thousand connections begin and end, few at the same time. The memory that they allocated
 /// is freed or used again.
 #[test]
-fn short_connections_leave_nothing_behind() {
+fn short_connections_release_their_memory() {
     let text = "duration = \"450s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \
         \"20ms\"\n[[flow]]\n\
                 workload = { kind = \"poisson\", load = \"4Mbit\", mean = \"10kB\", sizes = \

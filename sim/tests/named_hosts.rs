@@ -47,7 +47,7 @@ fn near(value: f64, wanted: f64, share: f64) {
 }
 
 #[test]
-fn a_host_with_a_name_takes_the_rest_from_host() {
+fn a_named_host_inherits_from_host() {
     let text = format!(
         "{PATH}[host]\niw = 5\nnic = \"1Gbit\"\nwith_rules = [\"rto_max\"]\n[host.a]\niw = \
          7\nwith_rules = []\n[host.b]\nnic = \"2Gbit\"\n[[flow]]\ncc = \"cubic\"\nsender = \

@@ -58,7 +58,7 @@ fn every_drop_has_a_row_and_so_has_every_loss() {
 }
 
 #[test]
-fn verdicts_are_bounded_asked_for_and_change_nothing() {
+fn packet_events_are_bounded_optional_and_without_effect() {
     let (none, few) = (
         done(Options::default()),
         done(Options {

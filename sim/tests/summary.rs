@@ -84,7 +84,7 @@ fn an_interval_of_a_few_packets_has_no_more_than_can_arrive() {
 /// variation.
 #[test]
 fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
-    let told = |duration: &str, more: &str, flow: &str| {
+    let warnings = |duration: &str, more: &str, flow: &str| {
         let run = run(&format!(
             "duration = \"{duration}\"\nwarmup = \"100ms\"\n{PATH}{more}[[flow]]\ncc = \
              \"reno\"\n{flow}"
@@ -95,12 +95,15 @@ fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
             .count()
     };
     assert_eq!(
-        (told("1s", "", ""), told("1s", "jitter = \"50ms\"\n", "")),
+        (
+            warnings("1s", "", ""),
+            warnings("1s", "jitter = \"50ms\"\n", "")
+        ),
         (0, 1)
     );
-    assert_eq!(told("20s", "jitter = \"50ms\"\n", ""), 0);
+    assert_eq!(warnings("20s", "jitter = \"50ms\"\n", ""), 0);
     assert_eq!(
-        told("1s", "", "[[flow]]\ncc = \"reno\"\nrtt = \"100ms\"\n"),
+        warnings("1s", "", "[[flow]]\ncc = \"reno\"\nrtt = \"100ms\"\n"),
         1
     );
 }
@@ -334,7 +337,7 @@ proptest! {
 
     /// Property test: for any start times, stop times and paths.
     #[test]
-    fn nobody_uses_more_than_the_path(
+    fn utilization_is_at_most_one(
         mbit in 1u64..60,
         rtt_ms in 1u64..80,
         bdp in 2u64..80,
@@ -350,7 +353,7 @@ proptest! {
 
     /// Property test: for summary intervals down to the transmission time of one packet.
     #[test]
-    fn nobody_gets_more_than_can_arrive(
+    fn no_flow_exceeds_the_arrival_rate(
         mbit in 1u64..60,
         rtt_ms in 1u64..30,
         packets in 1u64..60,

@@ -60,8 +60,8 @@ fn links_in_sequence_are_a_path() {
         (flow.route, flow.route_back) = Default::default();
     }
     // Metrics are compared as text, because an unknown value (NaN) is not equal to itself.
-    let told = |run: &Run| format!("{:?}", run.flows);
-    assert_eq!(told(&path), told(&links));
+    let text = |run: &Run| format!("{:?}", run.flows);
+    assert_eq!(text(&path), text(&links));
     assert_eq!(path.probes[0].rtt_ms, links.probes[0].rtt_ms);
     for (there, here) in [("hop0", 0), ("hop1", 1), ("reverse", 2)] {
         let of = |run: &Run, name: &str| {
@@ -325,7 +325,7 @@ fn mistakes_are_named() {
     let two = "duration = \"1s\"\n[link.a]\nrate = \"1Mbit\"\nfrom = \"x\"\nto = \"y\"\n[link.b]\n\
          rate = \"1Mbit\"\nfrom = \"z\"\nto = \"x\"\n";
     let flow = "[[flow]]\ncc = \"reno\"\n";
-    for (text, told) in [
+    for (text, message) in [
         (format!("{two}{flow}"), "flow[0].route is missing"),
         (
             format!("{two}{flow}route = [\"c\"]"),
@@ -388,7 +388,7 @@ fn mistakes_are_named() {
         let errors = Scenario::from_toml(&text, "x", &registry)
             .unwrap_err()
             .to_string();
-        assert!(errors.contains(told), "{text}\n{errors}");
+        assert!(errors.contains(message), "{text}\n{errors}");
     }
 }
 

@@ -42,7 +42,7 @@ fn frames(sizes: &str, mean: f64) -> Vec<(f64, f64)> {
 /// (2 (1 − ρ)) (Pollaczek and Khinchine). For datagrams of one size this is M/D/1. Exponential
 /// sizes with headers are nearly M/M/1.
 #[test]
-fn random_datagrams_wait_as_long_as_queueing_theory_says() {
+fn random_datagrams_have_the_waiting_time_of_queueing_theory() {
     let rate = 100e6;
     for (sizes, packet) in [("fixed", 1000.0), ("exponential", 300.0)] {
         for load in [0.3, 0.6, 0.8] {

@@ -69,8 +69,8 @@ fn steps_of_links_are_those_of_a_path() {
             assert_eq!(flow.route, ["path"]);
             (flow.route, flow.route_back) = Default::default();
         }
-        let told = |run: &Run| format!("{:?}", run.flows);
-        assert_eq!(told(&path), told(&links), "{reverse}");
+        let text = |run: &Run| format!("{:?}", run.flows);
+        assert_eq!(text(&path), text(&links), "{reverse}");
         assert_eq!(path.probes[0].rtt_ms, links.probes[0].rtt_ms, "{reverse}");
     }
 }

@@ -59,7 +59,7 @@ fn total(run: &Run) -> f64 {
 }
 
 #[test]
-fn the_slow_station_takes_the_air_until_airtime_is_shared() {
+fn the_slow_station_dominates_until_airtime_fairness() {
     let (before, after) = (three("before", UDP), three("airtime", UDP));
     let slow = shares(&before)[2];
     assert!((0.75..=0.82).contains(&slow), "before: {slow}");
@@ -113,7 +113,7 @@ fn every_level_of_a_stack_is_seen() {
 }
 
 #[test]
-fn what_stations_send_is_on_the_same_air() {
+fn stations_and_access_point_share_the_medium() {
     let run = three("airtime", UP);
     assert!(
         run.flows.iter().all(|flow| flow.goodput_mbit > 0.5),

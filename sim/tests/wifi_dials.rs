@@ -215,7 +215,7 @@ fn a_slow_station_has_a_longer_queue_and_no_marks() {
 }
 
 #[test]
-fn the_rate_control_decides_who_is_slow() {
+fn the_rate_control_determines_the_slow_station() {
     let with = |snr: u32, rule: &str| {
         let keys = format!("rate_control = \"minstrel\"\nsnr = \"{snr}dB\"");
         let toml = format!(

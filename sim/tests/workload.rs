@@ -33,7 +33,7 @@ fn fast(rtt: &str, seconds: u32, flow: &str) -> Run {
 }
 
 #[test]
-fn datagrams_leave_at_exactly_the_rate_asked_for() {
+fn datagrams_are_sent_at_the_requested_rate() {
     let one = fast(
         "40ms",
         10,
@@ -67,7 +67,7 @@ fn datagrams_leave_at_exactly_the_rate_asked_for() {
 }
 
 #[test]
-fn datagrams_that_do_not_fit_are_lost_and_nothing_else_is() {
+fn only_datagrams_beyond_the_buffer_are_lost() {
     let one = run(
         "duration = \"20s\"\nwarmup = \"4s\"\n[path]\nrate = \"1514kbit\"\nrtt = \"10ms\"\nbuffer \
          = \"20p\"\n\
@@ -107,7 +107,7 @@ fn an_on_off_source_sends_its_rate_for_its_share_of_the_time() {
 }
 
 #[test]
-fn poisson_transfers_come_to_the_load_asked_for() {
+fn poisson_transfers_have_the_requested_load() {
     let one = fast(
         "2ms",
         2000,
@@ -128,7 +128,7 @@ fn poisson_transfers_come_to_the_load_asked_for() {
 }
 
 #[test]
-fn a_transfer_of_one_window_takes_a_round_trip_and_a_half() {
+fn a_transfer_of_one_window_needs_one_and_a_half_rtts() {
     let one = fast(
         "100ms",
         60,
@@ -153,7 +153,7 @@ fn page(flow: &str) -> f64 {
 }
 
 #[test]
-fn a_page_on_an_empty_path_takes_its_round_trips() {
+fn a_page_on_an_empty_path_needs_its_round_trips() {
     let trips = |flow: &str, n: f64| {
         let took = page(flow) / 0.1;
         // The tolerance covers timer ticks of a millisecond and the transmission at 100 Gbit/s.
@@ -224,7 +224,7 @@ fn the_share_of_setting_up_is_that_of_its_round_trips() {
 }
 
 #[test]
-fn a_lost_question_is_asked_again_after_five_seconds() {
+fn a_lost_request_is_repeated_after_five_seconds() {
     let lossy = "duration = \"600s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"20ms\"\n\
                  loss = { probability = \"30%\", per = \"packet\" }\n\
                  [[flow]]\nworkload = { kind = \"web\", sizes = [\"1kB\"], tls = 0, pages = 100, \
@@ -238,7 +238,7 @@ fn a_lost_question_is_asked_again_after_five_seconds() {
 }
 
 #[test]
-fn a_flow_stops_and_starts_when_it_is_told() {
+fn a_flow_starts_and_stops_on_schedule() {
     let one = fast(
         "10ms",
         10,
@@ -299,7 +299,7 @@ fn a_scenario_with_workloads_reads_back_as_it_was_written() {
 
 /// Completion times are reported for each class of sizes, as one row of metrics per class.
 #[test]
-fn completion_times_are_told_by_size() {
+fn completion_times_are_reported_by_size() {
     let one = fast(
         "10ms",
         100,
@@ -364,7 +364,7 @@ fn a_call_over_an_empty_path_is_as_good_as_g_711_gets() {
 }
 
 #[test]
-fn random_loss_costs_a_call_what_the_model_says() {
+fn random_loss_reduces_the_rating_of_a_call_as_in_the_model() {
     let one = run(
         "duration = \"2000s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"20ms\"\n\
                    loss = { probability = \"2%\", per = \"packet\" }\n[[flow]]\nworkload = \
@@ -397,7 +397,7 @@ fn a_call_behind_a_second_of_queue_is_bad() {
 }
 
 #[test]
-fn a_response_takes_the_round_trip_and_what_its_bytes_take() {
+fn a_response_needs_the_rtt_and_its_transmission_time() {
     let one = run(
         "duration = \"20s\"\nwarmup = \"0s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"40ms\"\n[[flow]]\n\
                    workload = { kind = \"rpc\", answer = \"1000B\", service = \"5ms\", think = \
@@ -478,7 +478,7 @@ fn a_video_above_its_path_stalls_for_the_difference() {
 }
 
 #[test]
-fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
+fn a_torrent_fills_both_directions_and_yields_with_ledbat() {
     // The upload, which shares its direction with the ACKs of the download, has 1.44 to 1.60 Mbit/s
     // over one minute, and 1.51 to 1.57 over four.
     let beside = |cc: &str| {
@@ -606,7 +606,7 @@ fn alone(text: &str) -> String {
 /// twelve streams. The network's rate was not published. Its RTT follows from the 8 s, and the
 /// queue of one second from the other measurements.
 #[test]
-fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
+fn an_eight_second_page_needs_minutes_with_a_second_of_queueing_delay() {
     let text = include_str!("../../scenarios/workload/page-beside-a-download.toml");
     for seed in 1..=3 {
         let seeded = |text: &str| format!("seed = {seed}\n{text}");
@@ -622,7 +622,7 @@ fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
 }
 
 #[test]
-fn answers_use_ecn_as_the_handshake_agreed() {
+fn responses_use_the_negotiated_ecn() {
     for cc in ["cubic", "dctcp", "prague"] {
         let one = run(&format!(
             "duration = \"20s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\nqueue = \
@@ -649,7 +649,7 @@ fn answers_use_ecn_as_the_handshake_agreed() {
 /// a response, milliseconds from a response to the next request, and the mean response time. That
 /// mean is in ms and was equal in five runs.
 #[test]
-fn answers_take_as_long_as_linux_s() {
+fn responses_take_as_long_as_in_linux() {
     for (rate, rtt, buffer, cc, answer, think, response) in [
         (20, 40, 50_000, "cubic", 300_000, 100, 294.6),
         (10, 80, 30_000, "reno", 60_000, 20, 254.1),

@@ -10,7 +10,7 @@ use narrows_sim::{Options, SimError, run};
 const PING_MS: f64 = 20.0 + 0.0848;
 
 #[test]
-fn a_ping_over_an_empty_path_takes_its_transmission_and_the_rtt() {
+fn a_ping_over_an_empty_path_needs_its_transmission_time_and_the_rtt() {
     let mut s = scenario(Span::s(1));
     s.probes = vec![ping(Span::ms(20))];
     let probe = &play(&s).probes[0];
@@ -27,7 +27,7 @@ fn a_ping_over_an_empty_path_takes_its_transmission_and_the_rtt() {
 }
 
 #[test]
-fn answers_after_the_end_are_awaited_but_not_for_ever() {
+fn late_ping_replies_are_awaited_for_a_limited_time() {
     let mut s = scenario(Span::ms(100));
     s.probes = vec![ping(Span::ms(20))];
     s.path.hops[0].rtt = Span::ms(1900);
@@ -60,7 +60,7 @@ fn lost_pings_have_no_rtt() {
 }
 
 #[test]
-fn nothing_measured_is_null() {
+fn metrics_without_measurements_are_null() {
     let run = play(&scenario(Span::ms(50)));
     let value: serde_json::Value = serde_json::from_str(&json(&run)).unwrap();
     assert_eq!(value["queue"]["drops"], 0);
@@ -112,7 +112,7 @@ fn too_many_rows_are_refused_with_an_interval_that_fits() {
 }
 
 #[test]
-fn unknown_names_are_told() {
+fn unknown_names_are_reported() {
     let mut s = scenario(Span::s(1));
     s.flows = vec![flow("x0", "x")];
     let refused = run(&s, &registry(), &Options::default(), &mut |_| true).unwrap_err();

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let many = std::env::args()
         .nth(1)
         .map_or(Ok(100_000), |n| n.parse::<u64>());
-    narrows_bench::told(many.map_err(|e| e.to_string()).and_then(measure))
+    narrows_bench::exit_code(many.map_err(|e| e.to_string()).and_then(measure))
 }
 
 fn measure(many: u64) -> Result<String, String> {

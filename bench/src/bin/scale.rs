@@ -64,7 +64,7 @@ fn main() -> ExitCode {
             "usage: scale CC FLOWS RATE RTT DURATION [QUEUE] [--threads N], or scale --list".into(),
         ),
     };
-    narrows_bench::told(done)
+    narrows_bench::exit_code(done)
 }
 
 #[allow(clippy::too_many_arguments)] // those of the command line

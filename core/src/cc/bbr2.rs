@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn its_gains_are_those_of_version_1_in_startup_and_while_giving_back() {
+    fn gains_of_startup_and_probe_down_are_those_of_version_1() {
         let p = Params::defaults(PARAMS);
         let number = |name| p.number(name);
         assert_eq!(
@@ -101,7 +101,7 @@ mod tests {
     /// A quarter of a product is queued within two round trips. Version 3 waits for three round
     /// trips without growth.
     #[test]
-    fn asking_for_more_ends_when_a_queue_stands() {
+    fn probe_up_ends_when_a_queue_persists() {
         let lasts = |version| {
             let mut p = Path::new(version, 10.0, 40, 300);
             p.reach(Mode::Up);
@@ -135,7 +135,7 @@ mod tests {
     /// In the third round trip the maximum rate has grown, although the rate of its last packet has
     /// not.
     #[test]
-    fn the_greatest_rate_tells_whether_the_pipe_is_full() {
+    fn the_maximum_bandwidth_decides_whether_the_pipe_is_full() {
         let rates = [(1000, 1000), (1000, 1000), (1000, 1250), (1000, 1250)];
         let full = |version| path_of(version).is_full_after(&rates);
         assert_eq!((full(V2), full(V3)), (false, true));
@@ -143,14 +143,14 @@ mod tests {
 
     /// An ACK of a packet of the probe reports losses of packets that were sent before the probe.
     #[test]
-    fn what_acks_tell_of_losses_is_judged_too() {
+    fn losses_reported_by_acks_are_evaluated() {
         let bound = |version| path_of(version).bound_after_ack(100, 3);
         assert_eq!((bound(V2), bound(V3)), (100, u64::MAX));
     }
 
     /// Eight ACKs that report losses end Startup; in version 3, six separate ranges of lost bytes.
     #[test]
-    fn losses_are_counted_by_the_acks_that_tell_of_them() {
+    fn losses_count_with_the_acks_that_report_them() {
         let ends = |version, acks, ranges| path_of(version).startup_ends_with(acks, ranges);
         assert!(ends(V2, 8, 1) && !ends(V2, 7, 20));
         assert!(ends(V3, 1, 6) && !ends(V3, 20, 5));

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nearer_a_quarter_of_the_way_per_round_trip() {
+    fn near_the_maximum_growth_is_a_quarter_of_the_distance() {
         assert_eq!([cnt(1040, 1000, 1), cnt(1008, 1000, 1)], [100, 500]);
     }
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_maximum_a_third_of_the_way_come() {
+    fn far_above_the_maximum_growth_is_a_third_of_the_distance() {
         assert_eq!([cnt(996, 1000, 1), cnt(953, 1000, 1)], [750, 63]);
         assert_eq!([cnt(952, 1000, 1), cnt(500, 1000, 1)], [62; 2]);
     }

@@ -638,7 +638,7 @@ mod tests {
     /// 100 packets, one back-off to 70: a loss then leaves half of the window without the back-off,
     /// not half of 70.
     #[test]
-    fn a_loss_takes_half_of_the_shadow_window() {
+    fn a_loss_halves_the_shadow_window() {
         let mut f = Flow::new(cdg(&[always()]), 100, 50);
         assert!(f.cc.backs_off(50_000, f.w.cwnd));
         f.reduced();
@@ -742,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_forgiven_while_the_queue_is_not_full_if_that_is_asked_for() {
+    fn loss_tolerance_ignores_losses_while_the_queue_is_not_full() {
         let left = |tolerant, (least, most): (i64, i64)| {
             let mut cc = cdg(&[("use_tolerance", Value::Bool(tolerant))]);
             let mut w = Window::new(100);

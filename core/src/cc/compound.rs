@@ -339,7 +339,7 @@ mod tests {
 
     /// 1000 packets, 3 % of them in the queue: 30, which is γ.
     #[test]
-    fn a_queue_of_gamma_ends_the_growth_and_the_window_gives_back_what_waits() {
+    fn at_gamma_queued_packets_the_delay_window_shrinks_by_the_queue() {
         for (waits, grows) in [(29.5, true), (30.5, false)] {
             let (mut c, mut w) = (compound(), in_avoidance(1000));
             c.dwnd = 400.0;
@@ -359,7 +359,7 @@ mod tests {
     /// A loss at 100 packets, 60 of Reno's part and 40 of the delay window, leaves 30 and 20, with
     /// the threshold at 50. Slow start does not undo a later decrease for delay.
     #[test]
-    fn slow_start_does_not_undo_what_a_queue_takes() {
+    fn slow_start_does_not_undo_a_decrease_by_the_queue() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
         c.dwnd = 40.0;
         c.base = Some(Span::ms(100));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_window_never_falls_below_nothing() {
+    fn the_delay_window_is_never_negative() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
         c.dwnd = 20.0;
         c.base = Some(Span::ms(100));
@@ -443,7 +443,7 @@ mod tests {
     /// Reno's part had 20 packets in the queue, of which ¾ count. With λ = 0.8, γ = 0.2 · 30 + 0.8
     /// · 15 = 18. γ is computed once per measurement, and is at least 5.
     #[test]
-    fn gamma_follows_what_reno_alone_keeps_in_the_queue() {
+    fn gamma_follows_the_queue_that_reno_alone_causes() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
         c.diff_reno = Some(20.0);
         lose(&mut c, &mut w);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_with_losses_tells_nothing() {
+    fn a_round_with_losses_gives_no_sample() {
         let (mut c, mut w, mut una) = (compound(), in_avoidance(200), 0);
         round(&mut c, &mut w, &mut una, 100);
         let mut change = StateChange::at(Time::ZERO);

@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_a_loss_changes_nothing_and_a_timeout_starts_anew() {
+    fn by_default_losses_are_ignored_and_a_timeout_resets() {
         let (mut c, mut w) = with_queue(120, 100);
         c.on_loss(&mut w, &Loss::at(at(0)));
         assert_eq!((w.cwnd, c.delta()), (100, 0.5));

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_three_tenths_and_remembers_where() {
+    fn a_loss_reduces_the_window_by_three_tenths_and_stores_the_maximum() {
         let mut c = cubic();
         let mut w = Window::new(100);
         c.on_loss(&mut w, &Loss::at(Time::ZERO));
@@ -405,7 +405,7 @@ mod tests {
 
     /// Linux with the module parameters `beta=512 bic_scale=41` and `beta=717 bic_scale=410`.
     #[test]
-    fn beta_and_c_are_those_of_the_module() {
+    fn beta_and_c_equal_those_of_the_linux_module() {
         let with = |name, value| {
             let mut params = Params::defaults(PARAMS);
             params.set(name, crate::param::Value::Number(value));

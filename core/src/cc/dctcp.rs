@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_below_a_sixteenth_vanishes() {
+    fn alpha_of_less_than_sixteen_units_becomes_zero() {
         let (mut cc, _) = dctcp();
         cc.alpha = 16;
         let alphas = [(); 3].map(|()| {
@@ -226,7 +226,7 @@ mod tests {
 
     /// RFC 8257 section 3.3: α = (1 − g) α + g F.
     #[test]
-    fn alpha_takes_a_sixteenth_of_the_share_of_marks() {
+    fn alpha_averages_the_marked_share_with_weight_one_sixteenth() {
         let (mut cc, _) = dctcp();
         cc.alpha = 0;
         let alphas =
@@ -262,7 +262,7 @@ mod tests {
 
     /// RFC 8257 section 3.4: cwnd = cwnd (1 − α/2).
     #[test]
-    fn a_mark_takes_half_of_alpha() {
+    fn a_mark_reduces_the_window_by_half_of_alpha() {
         let (mut cc, mut w) = dctcp();
         let cuts = [
             (1024, 100),
@@ -282,7 +282,7 @@ mod tests {
 
     /// RFC 8257 section 3.5: a loss halves the window, whatever α is.
     #[test]
-    fn a_loss_takes_half_however_little_was_marked() {
+    fn a_loss_halves_the_window_at_any_alpha() {
         let (mut cc, mut w) = dctcp();
         cc.alpha = 0;
         cc.on_loss(&mut w, &loss(Cause::Loss));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_while_the_window_shrinks_for_a_mark_takes_half_of_what_is_left() {
+    fn a_loss_during_a_reduction_by_marks_halves_the_reduced_window() {
         let (mut cc, mut w) = dctcp();
         cc.on_loss(&mut w, &loss(Cause::Mark));
         w.cwnd = 80;

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_what_the_formulas_of_the_rfc_make() {
+    fn the_table_follows_from_the_formulas_of_the_rfc() {
         let rows = derived();
         assert_eq!(rows.iter().map(|r| r.0).collect::<Vec<_>>(), UP_TO);
         // b(38) is a half except for the last bit.
@@ -163,7 +163,7 @@ mod tests {
 
     /// RFC 3649 appendix B gives b(w) with two digits.
     #[test]
-    fn the_decreases_are_those_the_rfc_prints() {
+    fn the_decreases_are_those_of_the_rfc() {
         const PRINTED: [u8; ROWS] = [
             50, 44, 41, 38, 37, 35, 34, 33, 32, 31, 30, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24,
             23, 23, 22, 22, 22, 21, 21, 21, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 17, 17, 17, 17,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_the_share_of_the_row() {
+    fn a_loss_reduces_the_window_by_the_share_of_the_row() {
         let left = |cwnd| {
             let (mut h, _) = at(cwnd, 1);
             lose(&mut h, cwnd)
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_that_crosses_the_threshold_spends_nothing_in_avoidance() {
+    fn an_ack_that_crosses_the_threshold_adds_no_credit_to_avoidance() {
         let (mut h, mut w) = (HighSpeed::default(), Window::new(10));
         w.ssthresh = 11;
         let mut ev = Ack::at(Time::ZERO);

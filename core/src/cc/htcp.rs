@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_ack_acknowledged_counts_in_open_only() {
+    fn acknowledged_packets_count_only_in_the_open_state() {
         let mut c = htcp();
         sample(&mut c, 1, 5, 40, State::Disorder, 10);
         assert_eq!(c.packets, 1);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_of_10_ms_tell_nothing_of_the_queue() {
+    fn the_queue_is_not_estimated_from_rtts_of_10_ms() {
         let beta = |rtt| {
             let mut c = htcp();
             (c.min_rtt, c.max_rtt, c.settled) = (Some(rtt), rtt, true);

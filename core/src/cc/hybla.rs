@@ -243,7 +243,7 @@ mod tests {
     /// A step of 128/200 of 1/128 packet is rounded down to 0. A window of ACKs still increases the
     /// window by a packet.
     #[test]
-    fn where_a_step_is_rounded_off_a_window_of_acks_gives_a_packet() {
+    fn if_the_increment_rounds_to_zero_a_window_of_acks_adds_a_packet() {
         let (mut c, mut w) = begun(25_000);
         (w.cwnd, w.ssthresh) = (200, 50);
         assert_eq!(grown(&mut c, &mut w, 199), 200);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_half() {
+    fn a_loss_halves_the_congestion_window() {
         let (mut c, mut w) = begun(100_000);
         w.cwnd = 101;
         c.on_loss(&mut w, &Loss::at(Time::ZERO));

@@ -266,10 +266,10 @@ mod tests {
         /// An ACK of one packet with this round trip; ten others are in flight.
         fn ack(&mut self, rtt_us: u64) {
             self.una += 1;
-            let mut told = Sample::at(Time::ZERO);
-            (told.rtt, told.acked, told.una, told.nxt) =
+            let mut sample = Sample::at(Time::ZERO);
+            (sample.rtt, sample.acked, sample.una, sample.nxt) =
                 (Some(Span::us(rtt_us)), 1, self.una, self.una + 10);
-            self.cc.on_sample(&mut self.w, &told);
+            self.cc.on_sample(&mut self.w, &sample);
             let mut ev = Ack::at(Time::ZERO);
             (ev.delivered, ev.una, ev.nxt) = (1, self.una, self.una + 10);
             self.cc.on_ack(&mut self.w, &ev);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn once_met_a_queue_is_gone_after_five_round_trips_without() {
+    fn a_queue_counts_as_gone_after_five_round_trips_without_delay() {
         let mut f = Flow::on_a_path(100);
         f.round(60_000);
         let alpha = [0; 5].map(|_| f.round(10_000).0);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_makes_it_reno_until_what_was_sent_before_is_acknowledged() {
+    fn after_a_timeout_it_is_reno_until_all_earlier_data_are_acknowledged() {
         let mut f = Flow::on_a_path(100);
         f.cc.on_rto(&mut f.w, &Rto::at(Time::ZERO));
         assert_eq!((f.cc.alpha, f.cc.beta), (128, 32));
@@ -413,11 +413,11 @@ mod tests {
     }
 
     #[test]
-    fn growth_counts_what_is_acknowledged_in_order() {
+    fn growth_counts_cumulatively_acknowledged_packets() {
         let mut f = Flow::new(1000);
-        let mut told = Sample::at(Time::ZERO);
-        told.acked = 3;
-        f.cc.on_sample(&mut f.w, &told);
+        let mut sample = Sample::at(Time::ZERO);
+        sample.acked = 3;
+        f.cc.on_sample(&mut f.w, &sample);
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 5;
         f.cc.on_ack(&mut f.w, &ev);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_that_crosses_the_threshold_spends_nothing_in_avoidance() {
+    fn an_ack_that_crosses_the_threshold_adds_no_credit_to_avoidance() {
         let mut f = Flow::new(10);
         f.w.ssthresh = 11;
         f.cc.acked = 40;
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_beta() {
+    fn a_loss_reduces_the_window_by_beta() {
         let mut f = Flow::new(100);
         assert_eq!(f.lose(), 50);
         f.ack(10_000);

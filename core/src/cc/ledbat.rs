@@ -474,7 +474,7 @@ mod tests {
     /// A tenth above the target the window decreases by a tenth, minus the gain: 100 + 1/3 − 10. At
     /// twice the target the formula gives all of it, and the limit is half.
     #[test]
-    fn above_the_target_it_gives_back_in_proportion_at_most_half() {
+    fn above_the_target_the_window_shrinks_in_proportion_at_most_by_half() {
         for (queue, left) in [(66, 90), (75, 75), (120, 50), (600, 50)] {
             let (mut l, mut w) = in_avoidance(50, queue, 100);
             ack(&mut l, &mut w, 0, 1);
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_in_a_slowdown_halves_what_it_returns_to() {
+    fn a_loss_in_a_slowdown_halves_the_window_restored_after_it() {
         let (mut l, mut w) = in_avoidance(50, 0, 40);
         l.phase = Phase::Avoidance { due: Some(at(0)) };
         ack(&mut l, &mut w, 0, 1);

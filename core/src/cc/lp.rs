@@ -424,7 +424,7 @@ mod tests {
     /// round trips show a delay of 0 ms, those of the third 1 ms. The window grows to 40 packets,
     /// and is one packet after the third.
     #[test]
-    fn a_delay_of_nothing_is_no_sample_and_the_first_delays_leave_one_packet() {
+    fn a_delay_of_zero_is_no_sample_and_the_first_delays_leave_one_packet() {
         let mut cc = lp();
         let mut w = Window::new(10);
         let rounds = [(451, 451, 10), (551, 551, 20), (652, 651, 16)];
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_half() {
+    fn a_loss_halves_the_congestion_window() {
         let mut f = Flow::new(100);
         f.cc.on_loss(&mut f.w, &Loss::at(Time::ZERO));
         assert_eq!(f.w.ssthresh, 50);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_the_first_two_duplicates_lets_a_new_segment_leave() {
+    fn each_of_the_first_two_dupacks_sends_a_new_segment() {
         let mut t = Test::begun();
         assert_eq!(t.duplicates(2), [[10], [11]]);
         assert_eq!(
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_duplicate_says_that_the_first_segment_is_lost() {
+    fn the_third_dupack_marks_the_first_segment_lost() {
         let mut t = Test::begun();
         assert_eq!(t.duplicates(3)[2], [0]);
         let info = t.sender.info();
@@ -135,7 +135,7 @@ mod tests {
     /// Segments 0 and 4 are lost. Segments 1 to 3 and 5 to 11 cause ten duplicates. The
     /// retransmission of 0 causes an ACK for 4, which shows the second loss.
     #[test]
-    fn a_partial_ack_says_that_the_next_is_lost() {
+    fn a_partial_ack_marks_the_next_segment_lost() {
         let mut t = Test::begun();
         t.duplicates(10);
         assert!(t.ack(130, 4).starts_with(&[4]));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_duplicates_told_of_is_not_in_flight() {
+    fn segments_counted_by_dupacks_are_not_in_flight() {
         let mut t = Test::begun();
         let window = t.sender.info().cwnd;
         t.duplicates(3);
@@ -179,7 +179,7 @@ mod tests {
     /// end recovery, and duplicates after it begin no new one. The next ACK of more data ends it,
     /// without an undo.
     #[test]
-    fn recovery_ends_beyond_what_had_been_sent_before_it() {
+    fn recovery_ends_after_all_data_sent_before_it_are_acknowledged() {
         let mut t = Test::begun();
         t.duplicates(11);
         t.ack(130, 12);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_counts_all_as_lost_and_no_probe_goes_before_it() {
+    fn a_timeout_marks_all_segments_lost_without_an_earlier_probe() {
         let mut t = Test::begun();
         // 40 ms and the minimum variance, 200 ms; a probe would come after 80 ms.
         let fires = t.sender.next_wakeup().unwrap();
@@ -215,7 +215,7 @@ mod tests {
     /// Segments 0 and 2 are lost at first. Each of the other segments causes an ACK without SACK,
     /// and so does a duplicate segment.
     #[test]
-    fn the_receiver_selects_nothing_and_answers_every_segment() {
+    fn the_receiver_sends_no_sack_and_acknowledges_every_segment() {
         let mut receiver =
             Receiver::new(&Config::default().under(KIND.signals(), EcnNegotiation::Off));
         let mut acks = Vec::new();

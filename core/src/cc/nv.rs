@@ -551,7 +551,7 @@ mod tests {
     /// With 100 packets in flight at an RTT of 50 ms and a minimum of 40 ms, 80 packets fill the
     /// path, and ten more may be in the queue.
     #[test]
-    fn the_greatest_window_is_what_fills_the_path_and_ten_packets() {
+    fn the_maximum_window_is_the_bdp_plus_ten_packets() {
         let mut f = Flow::new(100);
         f.cc.rtt_us = 50_000;
         f.cc.min_rtt_us = 40_000;
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_shrinks_before_the_second_round_trip() {
+    fn the_window_does_not_shrink_before_the_second_round_trip() {
         let mut f = Flow::empty_path(200, 40_000);
         f.cc.seen.rounds = 1;
         f.decide(200, 90);
@@ -673,7 +673,7 @@ mod tests {
 
     /// The seed determines the period, from 3.75 to 6.25 s; the first period is 2 s.
     #[test]
-    fn the_least_round_trip_of_a_period_takes_the_place_of_the_last() {
+    fn the_minimum_rtt_of_a_period_replaces_the_previous_one() {
         let mut f = Flow::new(100);
         f.cc.measure(40_000, MSS64);
         f.cc.renew(1_999);

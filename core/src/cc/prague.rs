@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_marks_adds_a_packet_and_marked_packets_add_nothing() {
+    fn an_unmarked_window_adds_a_packet_and_marked_packets_none() {
         let (mut cc, mut w) = prague();
         acks(&mut cc, &mut w, ms(0), 100, 0);
         assert_eq!(w.cwnd, 101);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_takes_half_of_alpha_in_parts_of_packets() {
+    fn a_mark_reduces_the_fractional_window_by_half_of_alpha() {
         let (mut cc, mut w) = prague();
         cc.alpha_g = 16 * ONE as u64 / 100;
         lost(&mut cc, &mut w, ms(0), Cause::Mark);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_half_and_a_loss_after_a_mark_too() {
+    fn a_loss_halves_the_window_even_after_a_mark() {
         let (mut cc, mut w) = prague();
         cc.alpha_g = 0;
         lost(&mut cc, &mut w, ms(0), Cause::Loss);

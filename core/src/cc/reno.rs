@@ -100,7 +100,7 @@ mod tests {
     use crate::units::Time;
 
     #[test]
-    fn a_loss_takes_half_and_leaves_two_packets() {
+    fn a_loss_halves_the_window_but_leaves_two_packets() {
         for (cwnd, left) in [(100, 50), (5, 2), (3, 2), (1, 2)] {
             let mut w = Window::new(cwnd);
             Reno.on_loss(&mut w, &Loss::at(Time::ZERO));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_of_acks_gives_one_packet() {
+    fn a_full_window_of_acks_adds_one_packet() {
         let mut w = Window::new(10);
         w.ssthresh = 10;
         for _ in 0..5 {

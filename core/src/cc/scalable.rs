@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_an_eighth() {
+    fn a_loss_reduces_the_window_by_an_eighth() {
         assert_eq!([8, 100, 1007].map(lose), [7, 88, 882]);
         assert_eq!([1, 2, 3].map(lose), [2, 2, 3]);
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slow_start_leaves_over_counts_in_avoidance() {
+    fn packets_left_over_by_slow_start_count_in_avoidance() {
         let mut w = Window::new(100);
         w.ssthresh = 101;
         let mut ev = Ack::at(Time::ZERO);

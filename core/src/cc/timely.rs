@@ -302,7 +302,7 @@ mod tests {
     /// Without the limit, an increase of the RTT by more than 1/(0.8 · 0.875) of the minimum would
     /// make the rate negative.
     #[test]
-    fn no_segment_takes_more_than_half() {
+    fn no_segment_reduces_the_rate_by_more_than_half() {
         near(rate(&mut after(100.0), 400.0), 500.0);
     }
 

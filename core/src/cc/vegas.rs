@@ -107,7 +107,7 @@ impl RoundTrips {
         una > self.end
     }
     /// Returns the RTTs of the round trip; `None` if there were too few samples.
-    pub(super) fn told(&self) -> Option<Delays> {
+    pub(super) fn delays(&self) -> Option<Delays> {
         let enough = self.samples > TOO_FEW;
         let (base, rtt) = (self.base?.as_us(), self.least?.as_us());
         enough.then_some(Delays { base, rtt })
@@ -195,7 +195,7 @@ impl CongestionControl for Vegas {
             }
             return;
         }
-        match self.rounds.told() {
+        match self.rounds.delays() {
             Some(seen) => self.on_round(w, ev.delivered, seen),
             None => Reno.on_ack(w, ev),
         }
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_half() {
+    fn a_loss_halves_the_congestion_window() {
         let mut b = bench(50, 50);
         b.cc.on_loss(&mut b.w, &Loss::at(Time::ZERO));
         assert_eq!(b.w.ssthresh, 25);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_with_few_packets_queued_takes_a_fifth() {
+    fn a_loss_with_few_packets_queued_reduces_the_window_by_a_fifth() {
         let mut b = bench(50);
         // 100 · 100/105.2 = 95.06, which leaves 5 halves queued.
         b.acks(1, 105_200);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn from_three_packets_queued_on_it_takes_half() {
+    fn with_three_packets_queued_a_loss_halves_the_window() {
         let mut b = bench(50);
         // 100 · 100/105.3 = 94.97, which leaves 6 halves.
         b.acks(1, 105_300);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_that_measures_nothing_counts_all_of_the_window_as_queued() {
+    fn without_an_rtt_sample_the_whole_window_counts_as_queued() {
         let mut b = bench(50);
         b.ack(1);
         assert_eq!(b.cc.queued, 100);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn out_of_open_it_is_reno_and_what_was_measured_is_kept() {
+    fn outside_the_open_state_it_is_reno_and_keeps_its_measurements() {
         let mut b = bench(50);
         b.acks(1, 120_000);
         b.state(State::Disorder);

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_takes_more_than_a_round_trip_and_more_than_50_ms() {
+    fn a_sample_lasts_longer_than_an_rtt_and_50_ms() {
         let mut c = measured(1000, 100_000, 50);
         assert_eq!(c.bandwidth, None);
         ack(&mut c, 51, 100_000, true);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_over_less_than_the_duplicates_told_counts_as_one_segment() {
+    fn a_jump_smaller_than_the_dupacks_counts_as_one_segment() {
         let (mut c, _) = begun(1000);
         ack(&mut c, 1, 0, true);
         for _ in 0..5 {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_begins_by_half_and_ends_at_what_the_path_carries() {
+    fn a_reduction_begins_at_half_and_ends_at_the_estimated_bdp() {
         let mut c = measured(1000, 100_000, 100);
         let mut w = Window::new(100);
         c.on_loss(&mut w, &Loss::at(Time::ZERO));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_moved_by_what_is_fed_back_and_by_nothing_else() {
+    fn the_window_changes_only_by_the_feedback() {
         let (mut xcp, mut w) = started(&[], 10);
         ack(&mut xcp, &mut w, 2.0 * FRAME, |_| ());
         assert_eq!(w.cwnd, 12);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_tells_window_and_round_trip_and_asks_for_the_rate() {
+    fn a_header_has_the_window_the_rtt_and_the_requested_change() {
         let rate = crate::param::Value::Rate(Rate::bit(1514 * 8 * 300));
         let (mut xcp, mut w) = started(&[("rate", rate)], 10);
         // 300 packets/s over 100 ms are 30; 20 are missing, over 10 packets.
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_told_otherwise_asks_for_everything() {
+    fn without_a_limit_the_request_has_its_maximum() {
         let (xcp, w) = started(&[], 10);
         assert!(xcp.congestion(&w).unwrap().feedback.as_bytes() > 8e6);
     }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_does_not_grow() {
+    fn an_unused_window_does_not_grow() {
         let (mut xcp, mut w) = started(&[], 10);
         ack(&mut xcp, &mut w, 5.0 * FRAME, |ev| ev.cwnd_limited = false);
         assert_eq!(w.cwnd, 10);

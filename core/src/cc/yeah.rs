@@ -203,7 +203,7 @@ impl CongestionControl for Yeah {
         }
         self.grow(w, ev.delivered);
         if self.rounds.over(ev.una) {
-            if let Some(seen) = self.rounds.told() {
+            if let Some(seen) = self.rounds.delays() {
                 self.on_round(w, seen);
             }
             self.rounds.begin(ev.nxt);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_takes_what_is_queued_but_an_eighth_at_least_and_half_at_most() {
+    fn a_loss_reduces_the_window_by_the_queue_within_an_eighth_and_half() {
         let mut b = bench(300);
         assert_eq!(b.loss(), 300 - 37);
         // 300 · 25/125 = 60, a little less.
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn after_sixteen_slow_round_trips_a_loss_takes_half() {
+    fn after_sixteen_slow_rounds_a_loss_halves_the_window() {
         let mut b = bench(300);
         for _ in 0..15 {
             b.round(125_000);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_of_two_measurements_tells_nothing() {
+    fn a_round_with_two_samples_gives_no_estimate() {
         let mut b = bench(300);
         b.sample(200_000);
         b.sample(200_000);

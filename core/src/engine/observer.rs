@@ -122,7 +122,7 @@ impl<S> Observer<S> {
     where
         S: Packets<P>,
     {
-        let Some(trace) = self.trace.as_mut().filter(|trace| trace.wants(now)) else {
+        let Some(trace) = self.trace.as_mut().filter(|trace| trace.covers(now)) else {
             return;
         };
         let Some(owner) = self.packets.owner(packet) else {

@@ -65,7 +65,7 @@ impl PacketTrace {
     }
     /// Returns whether events at `now` are kept.
     #[inline]
-    pub fn wants(&self, now: Time) -> bool {
+    pub fn covers(&self, now: Time) -> bool {
         now >= self.from && now < self.until
     }
     /// Appends an event, or counts it if there is no room.
@@ -100,7 +100,7 @@ mod tests {
     fn only_events_of_the_interval_are_wanted_and_the_rest_is_counted() {
         let at = |ms| Time::ZERO + Span::ms(ms);
         let mut trace = PacketTrace::new(at(10), at(20), 1);
-        assert!(!trace.wants(at(9)) && trace.wants(at(10)) && !trace.wants(at(20)));
+        assert!(!trace.covers(at(9)) && trace.covers(at(10)) && !trace.covers(at(20)));
         trace.push(at(11), TraceEvent::EntersNear, 0, 3, 1514, None);
         trace.push(at(12), TraceEvent::Departs, 0, 3, 1514, Some(at(11)));
         assert_eq!((trace.t_s.len(), trace.left_out), (1, 1));

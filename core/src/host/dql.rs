@@ -125,7 +125,7 @@ mod tests {
 
     /// Computed by hand from the rules. Full frames of 1514 bytes, one completed at a time.
     #[test]
-    fn a_limit_that_starves_grows_by_what_was_over_it() {
+    fn a_starving_limit_grows_by_the_excess() {
         let mut dql = Dql::default();
         // At first, the limit 0 is open while nothing is outstanding; one crosses it.
         assert_eq!(fill(&mut dql, 1514), 1);
@@ -152,7 +152,7 @@ mod tests {
     /// A completion is one of 1514; the limit is ten. Slack: 15140 − 2 × 1514 = 12112, subtracted
     /// after a second.
     #[test]
-    fn what_a_second_did_not_need_is_taken_off() {
+    fn the_limit_shrinks_by_the_slack_of_a_second() {
         let mut dql = Dql {
             limit: 15_140,
             ..Dql::default()
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lull_takes_nothing_off() {
+    fn an_idle_device_does_not_reduce_the_limit() {
         let mut dql = Dql {
             limit: 15_140,
             ..Dql::default()
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn more_completed_than_there_was_is_what_there_was() {
+    fn completions_are_limited_to_the_queued_bytes() {
         let mut dql = Dql::default();
         dql.queued(Bytes::new(100));
         dql.completed(ms(1), Bytes::new(1 << 40));

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_path_takes_super_packets_whole_they_are_not_cut() {
+    fn super_packets_are_not_segmented_for_a_path_that_accepts_them() {
         let mut log = Log::default();
         let mut i = Interface::new(Rate::mbit(100), fifo(1000), 256, true, false);
         hand_down(&mut i, &mut log, 0, Time::ZERO, 3);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_takes_so_many_super_packets_and_what_the_queue_does_not_take_was_never_sent() {
+    fn a_ring_is_limited_and_packets_rejected_by_the_queue_count_as_unsent() {
         let mut log = Log::default();
         let mut i = interface(fifo(1000), 4, false);
         let fates: Vec<Fate> = (0..1010)
@@ -482,7 +482,7 @@ mod tests {
     /// `fq_codel` drops the head of the longest queue: its owner sees congestion if its packet is
     /// entering; other flows get no report.
     #[test]
-    fn who_dropped_another_packet_says_only_that_there_is_congestion() {
+    fn a_drop_of_another_packet_reports_only_congestion() {
         let mut log = Log::default();
         let params = Params::defaults(fq_codel::PARAMS);
         let queue = (fq_codel::kind::<Frame>().make)(
@@ -511,7 +511,7 @@ mod tests {
 
     /// RED drops by its control law: the packet counts as sent.
     #[test]
-    fn a_packet_that_a_law_took_counts_as_sent() {
+    fn a_packet_dropped_by_the_aqm_counts_as_sent() {
         let mut log = Log::default();
         let mut i = interface(
             (red::kind::<Frame>().make)(&Params::defaults(red::PARAMS), &CONTEXT),
@@ -557,7 +557,7 @@ mod tests {
 
     /// With a device that takes no time, `fq` alone determines departures, of all segments at once.
     #[test]
-    fn a_free_device_takes_what_may_leave_and_fq_keeps_the_rest_until_its_time() {
+    fn a_free_device_gets_due_packets_and_fq_holds_the_others() {
         let mut log = Log::default();
         let mut i = Interface::free(
             (fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &CONTEXT),
@@ -599,7 +599,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_discipline_is_woken_when_it_asked_for_it() {
+    fn a_discipline_gets_its_requested_wakeup() {
         let woken = Arc::new(AtomicU64::new(0));
         let mut i = interface(Box::new(Clock(woken.clone())), 1, false);
         for ms in 1..=3 {

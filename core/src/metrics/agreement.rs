@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_never_enough() {
+    fn empty_samples_never_agree() {
         assert!(!agrees("goodput_mbit", &[0.01, 30.0], 0.0));
         assert!(!agrees("fct_s", &[1.0, 20.0, 1.0, 20.0], f64::INFINITY));
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_agrees_with_nothing() {
+    fn nan_agrees_with_no_value() {
         for name in [
             "fct_s",
             "goodput_mbit",

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_curve_of_a_queue_goes_through_its_percentiles() {
+    fn the_delay_curve_passes_through_its_percentiles() {
         let mut delays = Histogram::new();
         (1..=1000).for_each(|ms| delays.record(Span::ms(ms)));
         let mut rows = DelaySamples::default();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn few_pings_are_all_told_and_many_are_thinned() {
+    fn few_pings_are_reported_in_full_and_many_are_thinned() {
         let mut rows = DelaySamples::default();
         rows.push_probe(2, alloc::vec![Span::ms(3), Span::ms(1)]);
         assert_eq!(

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_little_to_matter_does_not() {
+    fn negligible_differences_are_ignored() {
         assert_eq!(
             standing("retransmit_pct", &[0.01, 0.05], &[0.12]),
             Standing::Agreed
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_reference_cannot_tell_however_near_the_medians_are() {
+    fn a_wide_reference_is_undecided_even_for_equal_medians() {
         assert_eq!(
             standing("goodput_mbit", &[36.0, 40.0, 42.1], &[40.0]),
             Standing::Undecided
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_agrees_with_nothing() {
+    fn nan_agrees_with_no_value() {
         assert_eq!(
             standing("goodput_mbit", &[40.0], &[f64::NAN]),
             Standing::Parted

@@ -176,7 +176,7 @@ mod tests {
 
     /// An RTT of 40 ms and a window of less than 128 packets.
     #[test]
-    fn a_usual_sample_takes_four_bytes_and_a_point_nine() {
+    fn a_typical_sample_needs_four_bytes_and_a_point_nine() {
         let info = Info {
             srtt: Span::ms(40),
             cwnd: 100,

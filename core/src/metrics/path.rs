@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_what_is_told() {
+    fn the_rate_of_a_hop_includes_shaper_policer_and_steps() {
         let passes = |hop: &HopSpec| passes(hop, Time::ZERO, Time::ZERO + Span::s(1));
         assert_eq!(passes(&hop(20)), Rate::mbit(20));
         let (bc, be) = (Bytes::new(25_000), Bytes::new(25_000));

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_nothing_else() {
+    fn written_samples_are_read_back_and_others_are_rejected() {
         let mut samples = Samples::default();
         for n in 0..3 {
             samples.queue.push(QueueSample {

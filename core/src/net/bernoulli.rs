@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_correlation_and_the_variance_that_the_header_says() {
+    fn draws_have_the_documented_correlation_and_variance() {
         for c in [0.0, 0.25, 0.5, 0.9] {
             let mut draws = Correlated::new(c, Rng::named(2, "chance"));
             let (mut squares, mut products, mut before) = (0.0, 0.0, 0.0);

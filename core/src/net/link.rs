@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_owes_lets_one_packet_more_go_and_is_paid_first() {
+    fn a_bucket_in_debt_passes_one_more_packet_and_repays_first() {
         let mut bucket = TokenBucket::owing(Rate::mbit(8), Bytes::new(3000));
         let now = Time::from_ns(5_000_000_000);
         for size in [1500, 1400, 1500] {

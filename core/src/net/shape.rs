@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn average_targets_the_cir_and_peak_what_its_formula_says() {
+    fn average_shapes_to_the_cir_and_peak_to_its_formula() {
         let (cir, bc) = (Rate::mbit(2), Bytes::new(25_000));
         assert_eq!(Shaper::average(cir, bc, bc).target(), cir);
         assert_eq!(Shaper::peak(cir, bc, bc).target(), Rate::mbit(4));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_bucket_holds_never_passes_and_nothing_overflows() {
+    fn packets_larger_than_the_bucket_never_pass_and_nothing_overflows() {
         let shaper = Shaper::average(Rate::mbit(2), Bytes::new(1000), Bytes::new(500));
         assert!(shaper.never_passes(MSS) && !shaper.never_passes(Bytes::new(1500)));
         for cir in [0, 1, u64::MAX] {

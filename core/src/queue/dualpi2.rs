@@ -138,7 +138,7 @@ pub struct Law {
 
 /// The verdict on a packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Strike {
+pub enum Verdict {
     /// The packet passes unchanged.
     None,
     /// The packet is marked, or dropped if it is not ECN-capable.
@@ -179,30 +179,30 @@ impl Law {
         self.p as f64 / ONE as f64
     }
     /// Draws the verdict on a packet, of L if `low` is true, otherwise of C.
-    pub fn strike(&self, low: bool, coin: &mut Rng) -> Strike {
+    pub fn verdict(&self, low: bool, coin: &mut Rng) -> Verdict {
         let p = self.p;
-        let mut falls = |p: u64| coin.next_u64() >> 32 < p;
+        let mut draw = |p: u64| coin.next_u64() >> 32 < p;
         let coupled = self.coupling * p;
         let overload = coupled > ONE;
         if low {
             if overload {
                 // Marks are at their maximum; drops keep L from starving C.
-                return if falls(p) && falls(p) {
-                    Strike::Drop
+                return if draw(p) && draw(p) {
+                    Verdict::Drop
                 } else {
-                    Strike::Mark
+                    Verdict::Mark
                 };
             }
-            return if falls(coupled) {
-                Strike::Mark
+            return if draw(coupled) {
+                Verdict::Mark
             } else {
-                Strike::None
+                Verdict::None
             };
         }
-        match falls(p) && falls(p) {
-            true if overload => Strike::Drop,
-            true => Strike::Mark,
-            false => Strike::None,
+        match draw(p) && draw(p) {
+            true if overload => Verdict::Drop,
+            true => Verdict::Mark,
+            false => Verdict::None,
         }
     }
 }
@@ -311,10 +311,10 @@ impl<P: Packet> DualPi2<P> {
         if waiting.get() < SPARED {
             return true;
         }
-        match self.law.strike(class == LOW, &mut self.coin) {
-            Strike::None => true,
-            Strike::Mark => mark(packet, now, sink),
-            Strike::Drop => false,
+        match self.law.verdict(class == LOW, &mut self.coin) {
+            Verdict::None => true,
+            Verdict::Mark => mark(packet, now, sink),
+            Verdict::Drop => false,
         }
     }
     /// Returns the queue to serve next.
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn without_drops_it_ends_where_every_packet_of_l_is_marked() {
+    fn without_drops_the_maximum_probability_marks_every_packet_of_l() {
         let mut law = Law {
             drop_overload: false,
             ..law()
@@ -453,37 +453,37 @@ mod tests {
         (0..10_000).for_each(|_| law.update(Span::s(1)));
         assert_eq!(law.p, ONE / 2);
         let mut coin = Rng::named(1, "test");
-        assert!((0..1000).all(|_| law.strike(true, &mut coin) == Strike::Mark));
+        assert!((0..1000).all(|_| law.verdict(true, &mut coin) == Verdict::Mark));
     }
 
     /// pC = p² and pL = 2p, with 200 000 draws each (standard deviations below 0.0011).
     #[test]
-    fn c_is_struck_with_the_square_and_l_with_twice() {
+    fn c_is_marked_with_the_square_and_l_with_twice_the_probability() {
         let mut law = law();
         law.p = ONE / 10;
         let mut coin = Rng::named(2, "test");
         let mut share = |low: bool| {
-            let struck = (0..200_000)
-                .filter(|_| law.strike(low, &mut coin) == Strike::Mark)
+            let share = (0..200_000)
+                .filter(|_| law.verdict(low, &mut coin) == Verdict::Mark)
                 .count();
-            struck as f64 / 200_000.0
+            share as f64 / 200_000.0
         };
         assert!((share(false) - 0.01).abs() < 0.001);
         assert!((share(true) - 0.2).abs() < 0.005);
     }
 
     #[test]
-    fn in_overload_c_is_dropped_and_l_is_always_struck() {
+    fn in_overload_c_is_dropped_and_l_is_always_marked_or_dropped() {
         let mut law = law();
         law.p = ONE / 10 * 8;
         let mut coin = Rng::named(3, "test");
         let mut drops = 0;
         for _ in 0..20_000 {
-            assert_ne!(law.strike(false, &mut coin), Strike::Mark);
-            match law.strike(true, &mut coin) {
-                Strike::None => panic!("a packet of L passed unmarked"),
-                Strike::Mark => {}
-                Strike::Drop => drops += 1,
+            assert_ne!(law.verdict(false, &mut coin), Verdict::Mark);
+            match law.verdict(true, &mut coin) {
+                Verdict::None => panic!("a packet of L passed unmarked"),
+                Verdict::Mark => {}
+                Verdict::Drop => drops += 1,
             }
         }
         assert!((f64::from(drops) / 20_000.0 - 0.64).abs() < 0.02);

@@ -261,7 +261,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         let size = packet.size();
         let memory = packet.memory(size);
         let index = ((u64::from(packet.flow_hash(self.seed)) * self.flows) >> 32) as usize;
-        let flow = self.round_robin.wants(index);
+        let flow = self.round_robin.activate(index);
         self.store.packets.push(&mut flow.list, packet);
         let stock = &mut self.store.stock;
         stock.joined(index, size, memory);

@@ -80,7 +80,7 @@ struct Flow {
     backlog: Bytes,
     law: Law,
     /// Whether the timer updates the PIE state of the queue.
-    awake: bool,
+    active: bool,
 }
 
 /// The queue discipline.
@@ -95,7 +95,7 @@ pub struct FqPie<P, C = Rng> {
     packets: Pool<P>,
     backlog: Backlog,
     /// The queues whose PIE state may change.
-    awake: Vec<u32>,
+    active: Vec<u32>,
 }
 
 impl<P> FqPie<P> {
@@ -128,7 +128,7 @@ impl<P, C: Coin> FqPie<P, C> {
             round_robin: RoundRobin::new(flows, params.bytes("quantum")),
             packets: Pool::default(),
             backlog: Backlog::default(),
-            awake: Vec::with_capacity(flows),
+            active: Vec::with_capacity(flows),
         }
     }
 }
@@ -152,11 +152,11 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
             self.packets.push(&mut flow.list, packet);
             flow.backlog += size;
             self.backlog.add(size);
-            if !flow.awake {
-                flow.awake = true;
-                self.awake.push(index as u32);
+            if !flow.active {
+                flow.active = true;
+                self.active.push(index as u32);
             }
-            self.round_robin.wants(index);
+            self.round_robin.activate(index);
             return;
         } else {
             DropReason::Aqm
@@ -195,13 +195,13 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
             return;
         }
         let (flows, with) = (&mut self.flows, &self.with);
-        self.awake.retain(|index| {
+        self.active.retain(|index| {
             let flow = &mut flows[*index as usize];
             flow.law.update(with, flow.backlog);
-            flow.awake = !(flow.list.is_empty() && flow.law.rests());
-            flow.awake
+            flow.active = !(flow.list.is_empty() && flow.law.is_initial());
+            flow.active
         });
-        self.timer.again(now);
+        self.timer.restart(now);
     }
 
     fn backlog(&self) -> Backlog {

@@ -194,7 +194,7 @@ impl Flows {
     /// Returns whether the flow of `hash` is heavy. Idle flows before it in the same list are
     /// removed, except the last flow of the list.
     #[inline]
-    fn know(&mut self, hash: u32, tick: u64) -> bool {
+    fn is_heavy(&mut self, hash: u32, tick: u64) -> bool {
         let list = Flows::list(hash);
         let (mut before, mut at) = (NONE, self.heads[list]);
         while let Some(flow) = self.flows.get(at as usize) {
@@ -223,7 +223,7 @@ impl Flows {
     /// Stores a flow as heavy, in the place of an idle flow of the same list or in a free entry.
     /// Returns false if there is no room.
     #[cold]
-    fn remember(&mut self, hash: u32, tick: u64) -> bool {
+    fn insert(&mut self, hash: u32, tick: u64) -> bool {
         let list = Flows::list(hash);
         let new = Flow {
             hash,
@@ -358,8 +358,8 @@ impl<P: Packet> Hhf<P> {
         let tick = self.ticks.at(now);
         let hash = packet.flow_hash(self.seed);
         self.filter.reset_if_due(tick);
-        let heavy = self.flows.know(hash, tick)
-            || (!self.filter.passes(hash, packet.size()) && self.flows.remember(hash, tick));
+        let heavy = self.flows.is_heavy(hash, tick)
+            || (!self.filter.passes(hash, packet.size()) && self.flows.insert(hash, tick));
         if heavy { HEAVY } else { LIGHT }
     }
 }
@@ -457,7 +457,7 @@ mod tests {
     /// Other flows have increased three of the four counters of a flow: the fourth is the upper
     /// bound.
     #[test]
-    fn the_least_counter_counts_and_only_what_is_below_is_raised() {
+    fn the_minimum_counter_is_used_and_only_lower_counters_grow() {
         let counters = [0, 900, 900, 900].map(|bytes| alloc::vec![(0, bytes); COUNTERS]);
         let mut filter = Filter {
             counters,

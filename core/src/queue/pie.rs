@@ -132,11 +132,11 @@ fn clock(now: Time) -> u64 {
 /// The source of random decisions.
 pub trait Coin {
     /// Returns true with this probability, in units of 2^-56.
-    fn falls(&mut self, probability: u64) -> bool;
+    fn draw(&mut self, probability: u64) -> bool;
 }
 
 impl Coin for Rng {
-    fn falls(&mut self, probability: u64) -> bool {
+    fn draw(&mut self, probability: u64) -> bool {
         self.next_u64() >> 8 < probability
     }
 }
@@ -217,7 +217,7 @@ impl Law {
         coin: &mut C,
         sink: &mut dyn Sink<P>,
     ) -> bool {
-        if !self.strikes(with, backlog.get(), packet.size().get(), coin) {
+        if !self.drop_early(with, backlog.get(), packet.size().get(), coin) {
             return true;
         }
         let marks = with
@@ -231,7 +231,13 @@ impl Law {
         false
     }
 
-    fn strikes(&mut self, with: &Settings, backlog: u64, size: u64, coin: &mut impl Coin) -> bool {
+    fn drop_early(
+        &mut self,
+        with: &Settings,
+        backlog: u64,
+        size: u64,
+        coin: &mut impl Coin,
+    ) -> bool {
         if self.burst > 0
             || (self.delay < with.target / 2 && self.probability < ONE / 5)
             || backlog < 2 * FRAME
@@ -254,11 +260,11 @@ impl Law {
         if self.sum >= (ONE / 2) * 17 {
             return true;
         }
-        let strikes = coin.falls(mine);
-        if strikes {
+        let drops = coin.draw(mine);
+        if drops {
             self.sum = 0;
         }
-        strikes
+        drops
     }
 
     /// Called when a packet was dropped, by PIE or by the limit.
@@ -370,7 +376,7 @@ impl Law {
 
     /// Returns whether the state is the initial one, so that the timer changes nothing while the
     /// queue is empty.
-    pub fn rests(&self) -> bool {
+    pub fn is_initial(&self) -> bool {
         *self == Law::default()
     }
     /// The probability in units of 2^-56, as in Linux; it may exceed 1.
@@ -427,7 +433,7 @@ impl Timer {
         self.due
     }
     /// Restarts the timer after its expiry.
-    pub(super) fn again(&mut self, now: Time) {
+    pub(super) fn restart(&mut self, now: Time) {
         let tick = self.ticks.at(now);
         self.due = self.ticks.fires(tick, tick.saturating_add(self.every));
     }
@@ -516,7 +522,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Pie<P, C> {
     fn on_wakeup(&mut self, now: Time, _sink: &mut dyn Sink<P>) {
         if now >= self.timer.due() {
             self.law.update(&self.with, self.backlog.bytes);
-            self.timer.again(now);
+            self.timer.restart(now);
         }
     }
     fn backlog(&self) -> Backlog {
@@ -546,7 +552,7 @@ mod tests {
     struct Always(bool);
 
     impl Coin for Always {
-        fn falls(&mut self, _probability: u64) -> bool {
+        fn draw(&mut self, _probability: u64) -> bool {
             self.0
         }
     }
@@ -571,52 +577,55 @@ mod tests {
         law
     }
 
-    fn strikes(law: &mut Law, coin: bool) -> bool {
-        law.strikes(&settings(), 2 * FRAME, FRAME, &mut Always(coin))
+    fn drop_early(law: &mut Law, coin: bool) -> bool {
+        law.drop_early(&settings(), 2 * FRAME, FRAME, &mut Always(coin))
     }
 
     #[test]
-    fn nothing_is_struck_while_a_burst_lasts_or_the_delay_is_short() {
+    fn no_drops_during_the_burst_allowance_or_at_a_short_delay() {
         let half = settings().target / 2;
-        let told = |burst, delay, probability| {
+        let drops_at = |burst, delay, probability| {
             let mut law = Law {
                 burst,
                 delay,
                 sum: ONE,
                 ..busy(probability)
             };
-            strikes(&mut law, true)
+            drop_early(&mut law, true)
         };
-        assert!(!told(1, half, ONE), "the burst");
-        assert!(!told(0, half - 1, ONE / 5 - 1), "a short delay");
-        assert!(told(0, half - 1, ONE / 5), "a short delay, but p is 20 %");
-        assert!(told(0, half, ONE / 5 - 1), "half the target");
+        assert!(!drops_at(1, half, ONE), "the burst");
+        assert!(!drops_at(0, half - 1, ONE / 5 - 1), "a short delay");
+        assert!(
+            drops_at(0, half - 1, ONE / 5),
+            "a short delay, but p is 20 %"
+        );
+        assert!(drops_at(0, half, ONE / 5 - 1), "half the target");
     }
 
     /// At p = 1/2, no random number is drawn for the first packet (sum 0.5). The 17th packet (8.5)
     /// is marked or dropped in any case, which alone does not reset the sum.
     #[test]
-    fn the_sum_delays_a_strike_and_then_forces_one() {
+    fn the_sum_delays_a_drop_and_then_forces_one() {
         let mut law = busy(ONE / 2);
-        assert!(!strikes(&mut law, true), "0.5");
-        assert!(strikes(&mut law, true), "1.0, and the coin fell");
+        assert!(!drop_early(&mut law, true), "0.5");
+        assert!(drop_early(&mut law, true), "1.0, and the draw is positive");
         assert_eq!(law.sum, 0);
-        assert!((0..16).all(|_| !strikes(&mut law, false)), "up to 8.0");
+        assert!((0..16).all(|_| !drop_early(&mut law, false)), "up to 8.0");
         assert!(
-            strikes(&mut law, false) && strikes(&mut law, false),
+            drop_early(&mut law, false) && drop_early(&mut law, false),
             "8.5 and 9.0"
         );
         law.dropped();
-        assert!(!strikes(&mut law, true), "0.5 again");
+        assert!(!drop_early(&mut law, true), "0.5 again");
     }
 
     #[test]
-    fn the_sum_is_cleared_while_nothing_is_probable() {
+    fn a_probability_of_zero_clears_the_sum() {
         let mut law = Law {
             sum: ONE,
             ..busy(0)
         };
-        assert!(!strikes(&mut law, true));
+        assert!(!drop_early(&mut law, true));
         assert_eq!(law.sum, 0);
     }
 
@@ -639,7 +648,7 @@ mod tests {
 
     /// A new burst is allowed after two updates below half the target with probability 0.
     #[test]
-    fn calm_gives_a_new_burst() {
+    fn an_idle_period_restores_the_burst_allowance() {
         let half = settings().target / 2;
         let burst = |delay, delay_before, probability| {
             let law = Law {
@@ -658,7 +667,7 @@ mod tests {
     /// The first update of an empty queue resets the probability, the second restores the burst
     /// allowance. Only then is the state the initial one.
     #[test]
-    fn it_does_not_rest_before_it_has_its_burst_again() {
+    fn the_state_is_initial_only_with_a_full_burst_allowance() {
         let mut law = Law {
             sum: ONE,
             delay: 0,
@@ -666,9 +675,12 @@ mod tests {
             ..busy(ONE / 1_000)
         };
         law.update(&settings(), Bytes::ZERO);
-        assert_eq!((law.probability, law.burst, law.rests()), (0, 0, false));
+        assert_eq!(
+            (law.probability, law.burst, law.is_initial()),
+            (0, 0, false)
+        );
         law.update(&settings(), Bytes::ZERO);
-        assert_eq!((law.sum, law.burst, law.rests()), (0, BURST, true));
+        assert_eq!((law.sum, law.burst, law.is_initial()), (0, BURST, true));
         let rested = law.clone();
         law.update(&settings(), Bytes::ZERO);
         assert!(law == rested);
@@ -690,11 +702,11 @@ mod tests {
         let bytes = 11.0 * FRAME as f64;
         let (first, second) = (bytes / 100e-6, bytes / 110e-6);
         assert_eq!(rates.nth(9), Some(0.0));
-        let told = (rates.next().unwrap(), rates.last().unwrap());
-        assert!((told.0 / first - 1.0).abs() < 0.01, "{told:?}");
+        let rate_after = (rates.next().unwrap(), rates.last().unwrap());
+        assert!((rate_after.0 / first - 1.0).abs() < 0.01, "{rate_after:?}");
         assert!(
-            (told.1 / (first + (second - first) / 8.0) - 1.0).abs() < 0.004,
-            "{told:?}"
+            (rate_after.1 / (first + (second - first) / 8.0) - 1.0).abs() < 0.004,
+            "{rate_after:?}"
         );
     }
 }

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_keep_their_order_and_places_are_used_again() {
+    fn lists_keep_their_order_and_entries_are_reused() {
         let mut pool = Pool::default();
         let mut lists = [List::default(); 3];
         for n in 0..1000 {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_gives_from_both_ends() {
+    fn a_list_pops_from_both_ends() {
         let mut pool = Pool::default();
         let mut list = List::default();
         for n in 0..4 {

@@ -88,7 +88,7 @@ impl Order {
     /// Adds a queue at which a packet has arrived to the new queues, if it is not in the order. A
     /// turn has `quantum` bytes.
     #[inline]
-    pub fn wants<Q: AsMut<Node>>(&mut self, queues: &mut [Q], queue: usize, quantum: i64) {
+    pub fn activate<Q: AsMut<Node>>(&mut self, queues: &mut [Q], queue: usize, quantum: i64) {
         let node = queues[queue].as_mut();
         if !node.listed {
             node.listed = true;
@@ -181,8 +181,8 @@ impl<Q: AsMut<Node> + Clone + Default> RoundRobin<Q> {
     /// Adds a queue at which a packet arrives to the new queues, if it is not in the order. Returns
     /// the state of the queue.
     #[inline]
-    pub fn wants(&mut self, queue: usize) -> &mut Q {
-        self.order.wants(&mut self.queues, queue, self.quantum);
+    pub fn activate(&mut self, queue: usize) -> &mut Q {
+        self.order.activate(&mut self.queues, queue, self.quantum);
         &mut self.queues[queue]
     }
     /// Returns the queue to serve now. The caller must then call [`sent`](RoundRobin::sent) or
@@ -222,16 +222,16 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_goes_first_and_cannot_stay_so() {
+    fn a_new_queue_is_first_and_does_not_remain_new() {
         let mut ring: RoundRobin = RoundRobin::new(3, Bytes::new(1000));
         let mut left = [4, 3, 0];
-        ring.wants(0);
-        ring.wants(1);
+        ring.activate(0);
+        ring.activate(1);
         let mut served: Vec<_> = (0..4).map_while(|_| serve(&mut ring, &mut left)).collect();
         assert_eq!(served, [0, 1, 0, 1]);
         for _ in 0..2 {
             left[2] += 1;
-            ring.wants(2);
+            ring.activate(2);
             served.extend(serve(&mut ring, &mut left));
         }
         // The second time it is still listed, so it waits for its turn.

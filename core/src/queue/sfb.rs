@@ -137,7 +137,7 @@ struct Bin {
 
 impl Bin {
     #[inline]
-    fn learn(&mut self, blue: &Blue) {
+    fn update(&mut self, blue: &Blue) {
         if self.packets == 0 {
             self.probability = self.probability.saturating_sub(blue.decrement);
         } else if self.packets >= blue.target {
@@ -167,13 +167,13 @@ impl Set {
     }
     /// Updates the bins of an arriving packet; returns their minimum count and probability.
     #[inline]
-    fn learn(&mut self, hash: u32, blue: &Blue) -> Bin {
+    fn update(&mut self, hash: u32, blue: &Blue) -> Bin {
         let mut least = Bin {
             packets: u32::MAX,
             probability: ONE,
         };
         for bin in self.bins(hash) {
-            bin.learn(blue);
+            bin.update(blue);
             least.packets = least.packets.min(bin.packets);
             least.probability = least.probability.min(bin.probability);
         }
@@ -187,7 +187,7 @@ struct Penalty {
     burst: u64,
     tokens: u64,
     /// The tick of the last packet that found no token.
-    asked: u64,
+    token_time: u64,
     hz: u64,
 }
 
@@ -198,9 +198,11 @@ impl Penalty {
             return false;
         }
         if self.tokens == 0 {
-            let rest = tick.saturating_sub(self.asked).min(LONGEST_REST * self.hz);
+            let rest = tick
+                .saturating_sub(self.token_time)
+                .min(LONGEST_REST * self.hz);
             self.tokens = (rest.saturating_mul(self.per_second) / self.hz).min(self.burst);
-            self.asked = tick;
+            self.token_time = tick;
         }
         let passes = self.tokens > 0;
         self.tokens = self.tokens.saturating_sub(1);
@@ -274,7 +276,7 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
                 per_second: params.count("penalty_rate"),
                 burst,
                 tokens: burst,
-                asked: 0,
+                token_time: 0,
                 hz: u64::from(context.hz.max(1)),
             },
             ticks,
@@ -293,7 +295,7 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
     /// Changes the set in use if `rehash` has passed. Returns whether packets are also counted in
     /// the other set (`db`).
     #[inline]
-    fn turn(&mut self, tick: u64) -> bool {
+    fn rehash_if_due(&mut self, tick: u64) -> bool {
         let age = tick.saturating_sub(self.rehashed);
         if self.rehash == 0 {
             return false;
@@ -327,14 +329,14 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
         // The hash is computed before the sets change, as in Linux. After a change, one packet is
         // judged by bins that are not those of its flow.
         let hash = packet.flow_hash(self.sets[self.used].seed);
-        let warms = self.turn(tick);
+        let warms = self.rehash_if_due(tick);
         let (used, other) = (self.used, self.used ^ 1);
         let mut counted: Counted = [None; 2];
         counted[used] = Some(hash);
         let Bin {
             packets,
             probability,
-        } = self.sets[used].learn(hash, &self.blue);
+        } = self.sets[used].update(hash, &self.blue);
         if packets >= self.max {
             return sink.dropped(now, packet, DropReason::Overflow);
         }
@@ -342,7 +344,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
             if warms {
                 let hash = packet.flow_hash(self.sets[other].seed);
                 counted[other] = Some(hash);
-                self.sets[other].learn(hash, &self.blue);
+                self.sets[other].update(hash, &self.blue);
             }
             if !self.penalty.passes(tick) {
                 return sink.dropped(now, packet, DropReason::Aqm);
@@ -403,7 +405,7 @@ mod tests {
 
     /// A flow has one bin in each level; four bits of the hash select it.
     #[test]
-    fn a_flow_has_a_bin_of_its_own_in_each_level_and_the_least_of_them_says() {
+    fn a_flow_has_a_bin_per_level_and_the_minimum_is_used() {
         let mut set = Set::new(0);
         let hash = 0x7654_3210;
         set.bins(hash).for_each(|bin| {
@@ -418,12 +420,12 @@ mod tests {
         }
         set.levels[0][0].packets = 2;
         set.levels[3][3].probability = 5;
-        let nobody_learns = Blue {
+        let no_change = Blue {
             target: u32::MAX,
             increment: 1,
             decrement: 1,
         };
-        let least = set.learn(hash, &nobody_learns);
+        let least = set.update(hash, &no_change);
         assert_eq!((least.packets, least.probability), (2, 5));
     }
 }

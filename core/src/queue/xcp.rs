@@ -132,7 +132,7 @@ impl Law {
         }
     }
 
-    fn arrived(&mut self, now: Time, size: Bytes, header: Option<Congestion>, waiting: Bytes) {
+    fn on_arrival(&mut self, now: Time, size: Bytes, header: Option<Congestion>, waiting: Bytes) {
         let header = header.filter(|h| h.rtt() > Span::ZERO);
         if let (None, Some(header)) = (self.interval, header) {
             self.mean_rtt = header.rtt().as_s();
@@ -152,9 +152,15 @@ impl Law {
 
     /// The feedback of a packet that leaves now: its request, or the allowed change if that is
     /// less. `waiting` is the number of bytes that remain in the queue.
-    fn leaves(&mut self, now: Time, size: Bytes, header: &Congestion, waiting: Bytes) -> Feedback {
+    fn on_departure(
+        &mut self,
+        now: Time,
+        size: Bytes,
+        header: &Congestion,
+        waiting: Bytes,
+    ) -> Feedback {
         self.catch_up(now, waiting);
-        let asked = header.feedback.as_bytes();
+        let requested = header.feedback.as_bytes();
         let (rtt, size) = (header.rtt().as_s(), size.get() as f64);
         if rtt <= 0.0 {
             return header.feedback.min(Feedback::default());
@@ -164,12 +170,12 @@ impl Law {
         let cut = shares.cut * rtt * size;
         let allowed = gain - cut;
         // Only the part of the allowed change that the packet requests is subtracted.
-        let (given, taken) = if asked > allowed {
+        let (given, taken) = if requested > allowed {
             (gain, cut)
-        } else if asked > 0.0 {
-            (asked, allowed - asked)
+        } else if requested > 0.0 {
+            (requested, allowed - requested)
         } else {
-            (0.0, -asked + allowed.max(0.0))
+            (0.0, -requested + allowed.max(0.0))
         };
         shares.left.0 -= given / rtt;
         shares.left.1 -= taken / rtt;
@@ -179,7 +185,7 @@ impl Law {
         if shares.left.1 <= 0.0 {
             shares.cut = 0.0;
         }
-        Feedback::bytes(asked.min(allowed))
+        Feedback::bytes(requested.min(allowed))
     }
 
     /// Ends the intervals and the measurement of the minimum queue that are over by `now`.
@@ -237,7 +243,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Xcp<P> {
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
         let waiting = self.queue.backlog().bytes;
         self.law
-            .arrived(now, packet.size(), packet.congestion(), waiting);
+            .on_arrival(now, packet.size(), packet.congestion(), waiting);
         self.queue.enqueue(now, packet, sink);
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
@@ -245,7 +251,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Xcp<P> {
         let waiting = self.queue.backlog().bytes;
         match packet.congestion() {
             Some(header) => {
-                let feedback = self.law.leaves(now, packet.size(), &header, waiting);
+                let feedback = self.law.on_departure(now, packet.size(), &header, waiting);
                 packet.set_feedback(feedback);
             }
             None => self.law.catch_up(now, waiting),
@@ -316,7 +322,7 @@ mod tests {
         let begin = law.interval.map_or(at(0), |(since, _)| since);
         for (packets, rtt) in flows {
             for _ in 0..*packets {
-                law.arrived(begin, SIZE, Some(header(*packets, *rtt)), waiting);
+                law.on_arrival(begin, SIZE, Some(header(*packets, *rtt)), waiting);
             }
         }
         let end = law.interval.map_or(at(0), |(_, until)| until);
@@ -328,7 +334,7 @@ mod tests {
 
     /// 10 packets arrive in 100 ms on a link that could send 100: φ = 0.4 · 90 kB.
     #[test]
-    fn what_is_unused_is_given_out() {
+    fn unused_capacity_is_distributed() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(10, 100)], 0);
         near(law.mean_rtt, 0.1);
@@ -337,7 +343,7 @@ mod tests {
         // Ten packets carry it: 3.6 kB each.
         for _ in 0..10 {
             near(
-                law.leaves(at(100), SIZE, &header(10, 100), Bytes::ZERO)
+                law.on_departure(at(100), SIZE, &header(10, 100), Bytes::ZERO)
                     .as_bytes(),
                 3_600.0,
             );
@@ -346,7 +352,7 @@ mod tests {
 
     /// 100 packets on a full link with 50 kB that never drain: φ = −0.226 · 50 kB.
     #[test]
-    fn a_standing_queue_is_taken_back() {
+    fn a_persistent_queue_reduces_the_feedback() {
         let mut law = law(Rate::mbit(8));
         law.gamma = 0.0;
         law.queue = 50_000.0;
@@ -355,13 +361,13 @@ mod tests {
         near(law.shares.left.0, 0.0);
         near(law.shares.left.1 * 0.1, 11_300.0);
         let cut = law
-            .leaves(at(100), SIZE, &header(100, 100), Bytes::ZERO)
+            .on_departure(at(100), SIZE, &header(100, 100), Bytes::ZERO)
             .as_bytes();
         assert!((cut + 113.0).abs() < 0.01, "{cut}");
     }
 
     #[test]
-    fn the_queue_is_the_least_of_half_a_round_trip() {
+    fn the_persistent_queue_is_the_minimum_of_half_an_rtt() {
         let mut law = law(Rate::mbit(8));
         law.mean_rtt = 0.1;
         law.catch_up(at(1000), Bytes::new(20_000));
@@ -384,7 +390,7 @@ mod tests {
         let mut all = |packets: u64| -> f64 {
             (0..packets)
                 .map(|_| {
-                    law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
+                    law.on_departure(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
                         .as_bytes()
                 })
                 .sum()
@@ -402,7 +408,7 @@ mod tests {
         interval(&mut law, &[(50, 100)], 0);
         let gain = |law: &mut Law, rtt: u64| {
             law.clone()
-                .leaves(at(100), SIZE, &header(50, rtt), Bytes::ZERO)
+                .on_departure(at(100), SIZE, &header(50, rtt), Bytes::ZERO)
                 .as_bytes()
         };
         // Per packet ∝ rtt²: a window passes once per rtt, so its rate, cwnd/rtt, changes equally
@@ -420,7 +426,7 @@ mod tests {
         let mut all = |packets: u64| -> f64 {
             (0..packets)
                 .map(|_| {
-                    law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
+                    law.on_departure(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
                         .as_bytes()
                 })
                 .sum()
@@ -435,7 +441,7 @@ mod tests {
 
     /// A full link without a queue: φ = 0, and a tenth of the traffic is shuffled.
     #[test]
-    fn a_tenth_is_shuffled_where_nothing_is_left_to_do() {
+    fn a_tenth_is_shuffled_on_a_full_link() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(90, 100), (10, 100)], 0);
         near(law.shares.left.0 * 0.1, 10_000.0);
@@ -443,7 +449,7 @@ mod tests {
         let mut all = |packets: u64| -> f64 {
             (0..packets)
                 .map(|_| {
-                    law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
+                    law.on_departure(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
                         .as_bytes()
                 })
                 .sum()
@@ -458,7 +464,7 @@ mod tests {
 
     /// φ itself changes shares, and only the rest up to γ is shuffled.
     #[test]
-    fn shuffling_makes_way_for_what_moves_anyway() {
+    fn shuffling_is_reduced_by_other_feedback() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(90, 100)], 0);
         // φ = 0.4 · 10 kB; h = 0.1 · 90 kB − φ.
@@ -477,28 +483,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allotted_is_not_allotted_twice() {
+    fn feedback_is_allotted_only_once() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(10, 100)], 0);
         let mut given = 0.0;
         for _ in 0..50 {
             given += law
-                .leaves(at(100), SIZE, &header(10, 100), Bytes::ZERO)
+                .on_departure(at(100), SIZE, &header(10, 100), Bytes::ZERO)
                 .as_bytes();
         }
         assert!((given - 36_000.0).abs() <= 3_600.0, "{given}");
     }
 
     #[test]
-    fn the_least_of_all_routers_holds_and_nothing_is_given_unasked() {
+    fn the_request_limits_the_feedback_and_the_rest_remains_available() {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(10, 100)], 0);
         let mut header = header(10, 100);
-        for asked in [100.0, -100.0] {
-            header.feedback = Feedback::bytes(asked);
+        for requested in [100.0, -100.0] {
+            header.feedback = Feedback::bytes(requested);
             near(
-                law.leaves(at(100), SIZE, &header, Bytes::ZERO).as_bytes(),
-                asked,
+                law.on_departure(at(100), SIZE, &header, Bytes::ZERO)
+                    .as_bytes(),
+                requested,
             );
         }
         // Their unused allotment is available to others.
@@ -506,20 +513,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_given_before_the_first_interval_or_without_a_round_trip_time() {
+    fn no_feedback_before_the_first_interval_or_without_an_rtt() {
         let mut law = law(Rate::mbit(8));
         let now = at(5);
-        law.arrived(now, SIZE, Some(header(10, 100)), Bytes::ZERO);
+        law.on_arrival(now, SIZE, Some(header(10, 100)), Bytes::ZERO);
         assert_eq!(
-            law.leaves(now, SIZE, &header(10, 100), Bytes::ZERO),
+            law.on_departure(now, SIZE, &header(10, 100), Bytes::ZERO),
             Feedback::default()
         );
         law.catch_up(at(105), Bytes::ZERO);
         assert_eq!(
-            law.leaves(at(106), SIZE, &header(10, 0), Bytes::ZERO),
+            law.on_departure(at(106), SIZE, &header(10, 0), Bytes::ZERO),
             Feedback::default()
         );
-        assert!(law.leaves(at(106), SIZE, &header(10, 100), Bytes::ZERO) > Feedback::default());
+        assert!(
+            law.on_departure(at(106), SIZE, &header(10, 100), Bytes::ZERO) > Feedback::default()
+        );
     }
 
     #[test]
@@ -527,7 +536,7 @@ mod tests {
         let mut law = law(Rate::mbit(8));
         interval(&mut law, &[(10, 100)], 0);
         let now = at(10_000_000);
-        law.arrived(now, SIZE, Some(header(10, 100)), Bytes::ZERO);
+        law.on_arrival(now, SIZE, Some(header(10, 100)), Bytes::ZERO);
         assert_eq!(law.interval, Some((now, now + Span::ms(100))));
         assert_eq!(law.shares, Shares::default().with_left(law.shares.left));
     }

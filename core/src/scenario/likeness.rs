@@ -83,10 +83,10 @@ impl Likeness {
         rtts.sort_unstable();
         rtts.dedup();
         Likeness {
-            queue: told(&hop.queue, table, &[]),
+            queue: describe(&hop.queue, table, &[]),
             policer: hop.policer.as_ref().map(|choice| {
                 let kind = policer::KINDS.iter().find(|kind| kind.name == choice.kind);
-                told(
+                describe(
                     choice,
                     kind.map_or(&[][..], |kind| kind.params),
                     &["rate", "burst"],
@@ -163,7 +163,7 @@ fn random_loss(hop: &HopSpec) -> (f64, Option<String>) {
     match &hop.loss {
         None => (0.0, None),
         Some(choice) if choice.kind == plain.name => {
-            let other = told(choice, plain.params, &["probability"]);
+            let other = describe(choice, plain.params, &["probability"]);
             let other = Some(format!("loss {other}")).filter(|_| other != plain.name);
             (choice.params.number("probability"), other)
         }
@@ -183,7 +183,7 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
                 .as_ref()
                 .map(|name| format!("transport {name}")),
         );
-        let cc = told(&flow.cc, table, &[]);
+        let cc = describe(&flow.cc, table, &[]);
         found.extend(Some(cc).filter(|cc| *cc != flow.cc.kind));
         found.extend((flow.direction == super::Direction::Up).then(|| "upload flows".into()));
         found.extend((flow.dscp > 0).then(|| "code points".into()));
@@ -212,7 +212,7 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
 
 /// `kind name=value …` with the parameters that differ from their table's defaults, without those
 /// in `left`.
-fn told(choice: &Choice, table: &[Param], left: &[&str]) -> String {
+fn describe(choice: &Choice, table: &[Param], left: &[&str]) -> String {
     let defaults = Params::defaults(table);
     let mut text = choice.kind.to_string();
     for (name, value) in choice.params.iter() {

@@ -40,7 +40,7 @@ impl Scenario {
         {
             *asking.entry(&flow.cc.kind).or_default() += 1;
         }
-        let told = asking.into_iter().filter_map(|(cc, n)| {
+        let warnings = asking.into_iter().filter_map(|(cc, n)| {
             let kind = registry.cc(cc)?;
             let why = if kind.needs(Need::EcnEcho) {
                 "without ECN: an ordinary host rejects ECN if the SYN itself is ECN-capable"
@@ -59,8 +59,9 @@ impl Scenario {
                  provide what {cc} needs."
             ))
         });
-        let told = told.chain(self.queues().flat_map(told_of_a_queue));
-        told.chain(self.unsupported())
+        let warnings = warnings.chain(self.queues().flat_map(queue_notices));
+        warnings
+            .chain(self.unsupported())
             .chain(self.unused())
             .chain(self.too_late())
             .chain(self.too_short())
@@ -83,7 +84,7 @@ impl Scenario {
             Some(name) => format!("[host.{name}]"),
             None => "[host]".into(),
         };
-        let mut told = Vec::new();
+        let mut warnings = Vec::new();
         for (name, host) in all() {
             // Without the rule, the limit is RTO_MAX.
             let idle = |most: &Span| {
@@ -96,7 +97,7 @@ impl Scenario {
             };
             if let Some(most) = host.rto_max.filter(idle) {
                 let (section, most) = (section(name), format_span(most));
-                told.push(format!(
+                warnings.push(format!(
                     "rto_max = \"{most}\" of {section} has no effect: {} has no \
                      tcp_rto_max_ms; write like = \"linux-6.15\" or later, or with_rules = \
                      [\"rto_max\"].",
@@ -111,14 +112,14 @@ impl Scenario {
                 })
             {
                 let section = section(name);
-                told.push(format!(
+                warnings.push(format!(
                     "rack = false of {section} has no effect: {} always uses RACK; write like = \
                      \"linux-6.16\" or earlier, or without_rules = [\"rack_only\"].",
                     host.like
                 ));
             }
         }
-        told
+        warnings
     }
 
     /// Warns about hosts, links and switches that no flow uses.
@@ -131,15 +132,15 @@ impl Scenario {
         let hosts = self.hosts.iter().enumerate();
         let hosts = hosts.filter(|(number, _)| !ends(*number));
         let hosts: Vec<&str> = hosts.map(|(_, (name, _))| name.as_str()).collect();
-        let mut told = Vec::new();
+        let mut warnings = Vec::new();
         if let Some(names) = sections("host", &hosts) {
-            told.push(format!(
+            warnings.push(format!(
                 "No flow has {names} as sender or receiver, so the section has no effect; name \
                  the host in a flow, or remove it."
             ));
         }
         let Some(network) = &self.path.links else {
-            return told;
+            return warnings;
         };
         let routes = self.flows.iter().filter_map(|flow| flow.route.as_deref());
         let routes = routes.chain(self.probes.iter().filter_map(|p| p.route.as_deref()));
@@ -166,12 +167,12 @@ impl Scenario {
             idle.map(|((link, _), _)| link.name.as_str()).collect()
         };
         if let Some(names) = sections("link", &idle(false)) {
-            told.push(format!(
+            warnings.push(format!(
                 "No route of a flow or probe crosses {names}; add a route, or remove the link."
             ));
         }
         if let Some(names) = sections("link", &idle(true)) {
-            told.push(format!(
+            warnings.push(format!(
                 "No flow or probe crosses {names}, although other routes of equal length do. A \
                  hash selects one of the routes between from and to; write route to select one."
             ));
@@ -184,12 +185,12 @@ impl Scenario {
         let switches = switches.filter(|(number, _)| !ports(*number));
         let switches: Vec<&str> = switches.map(|(_, s)| s.name.as_str()).collect();
         if let Some(names) = sections("switch", &switches) {
-            told.push(format!(
+            warnings.push(format!(
                 "No route of a flow or probe crosses a link of {names}; write switch = \"NAME\" \
                  in a link, or remove the section."
             ));
         }
-        told
+        warnings
     }
 
     /// Warns about a summary interval that is short compared with the data in flight at its start.
@@ -267,14 +268,14 @@ impl Scenario {
     /// Warns about steps and outages that begin after the end of the run.
     fn too_late(&self) -> Vec<String> {
         let hops = self.path.hops.iter().chain(&self.path.reverse);
-        let told = hops
+        let warnings = hops
             .filter_map(|hop| hop.varying.as_ref())
             .flat_map(|varying| {
                 let outages = varying.outages.iter().map(|(at, _)| ("outage", *at));
                 let steps = varying.steps.iter().map(|step| ("step", step.at));
                 outages.chain(steps)
             });
-        let late = told.filter(|(_, at)| *at >= self.duration);
+        let late = warnings.filter(|(_, at)| *at >= self.duration);
         late.map(|(what, at)| {
             let (at, end) = (format_span(at), format_span(self.duration));
             format!(
@@ -309,7 +310,7 @@ fn sections(section: &str, names: &[&str]) -> Option<String> {
 }
 
 /// Warnings about one queue discipline.
-fn told_of_a_queue(queue: &Choice) -> Vec<String> {
+fn queue_notices(queue: &Choice) -> Vec<String> {
     if queue.kind != "htb" {
         return Vec::new();
     }

@@ -69,7 +69,7 @@ mod tests {
     /// As on Linux 6.12: segment 1 was lost and is retransmitted in millisecond 24. Then segments
     /// 6, sent in 20, and 7, sent in 23, arrive.
     #[test]
-    fn a_repair_that_overtakes_makes_the_receiver_refuse_what_comes_after() {
+    fn paws_rejects_segments_older_than_an_overtaking_retransmit() {
         let mut receiver = Receiver::new(&Config::default());
         receiver.accept(at(0), 30_000, crate::tcp::EcnUse::Off);
         for (n, sent) in [(0, 10), (3, 11), (4, 11), (5, 12)] {
@@ -78,14 +78,14 @@ mod tests {
         arrives(&mut receiver, 1, 24, 54);
         let refused = arrives(&mut receiver, 6, 20, 55);
         let taken = arrives(&mut receiver, 7, 23, 56);
-        let told = |acks: &[AckSegment]| acks.first().map(|a| (a.ack, a.n_sacks, a.sacks[0]));
-        assert_eq!(told(&refused), Some((range(0, 2).end, 1, range(3, 6))));
-        assert_eq!(told(&taken), Some((range(0, 2).end, 2, range(7, 8))));
+        let fields = |acks: &[AckSegment]| acks.first().map(|a| (a.ack, a.n_sacks, a.sacks[0]));
+        assert_eq!(fields(&refused), Some((range(0, 2).end, 1, range(3, 6))));
+        assert_eq!(fields(&taken), Some((range(0, 2).end, 2, range(7, 8))));
     }
 
     /// Duplicates are reported, with an old timestamp or without.
     #[test]
-    fn what_was_seen_before_is_told_of() {
+    fn an_old_duplicate_is_reported_by_dsack() {
         let mut receiver = Receiver::new(&Config::default());
         receiver.accept(at(0), 30_000, crate::tcp::EcnUse::Off);
         arrives(&mut receiver, 0, 10, 40);
@@ -100,11 +100,11 @@ mod tests {
     /// An ACK of two segments that SACKs a third is ignored if it is two milliseconds older than an
     /// ACK before it. One of a millisecond is not.
     #[test]
-    fn an_ack_that_was_overtaken_by_two_milliseconds_says_nothing() {
+    fn an_ack_overtaken_by_two_milliseconds_is_ignored() {
         let sacked = |age: u32| {
             let mut sender = Sender::new(Config::default().into(), Box::new(Reno), None);
             sender.connect(at(0), &mut |_| ());
-            let mut tells = |ms: u64, syn: bool, tsval: u32, sacked: Option<u64>| {
+            let mut receives = |ms: u64, syn: bool, tsval: u32, sacked: Option<u64>| {
                 let mut ack = AckSegment {
                     ack: if ms > 60 { range(0, 2).end } else { 0 },
                     window: 1 << 20,
@@ -117,9 +117,9 @@ mod tests {
                 }
                 sender.on_segment(at(ms), &ack, &mut |_| ());
             };
-            tells(30, true, 15, None);
-            tells(60, false, 50, Some(5));
-            tells(61, false, 50 - age, Some(3));
+            receives(30, true, 15, None);
+            receives(60, false, 50, Some(5));
+            receives(61, false, 50 - age, Some(3));
             sender.info().bytes_acked / u64::from(MSS)
         };
         assert_eq!([0, 1, 2].map(sacked), [2, 2, 0]);

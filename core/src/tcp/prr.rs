@@ -113,7 +113,7 @@ mod tests {
     /// Two packets are owed. Since 5.19, an ACK that is not safe releases both packets; before, it
     /// released only as many packets as it delivered.
     #[test]
-    fn what_is_owed_waited_for_a_safe_ack_before_5_19() {
+    fn owed_packets_waited_for_a_safe_ack_before_5_19() {
         let window = |kernel, safe| {
             let mut prr = Prr::begin(20, kernel);
             prr.on_ack(3, 4, 10, false);

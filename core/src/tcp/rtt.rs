@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_sample_gives_three_times_itself_or_200_ms_more() {
+    fn the_first_sample_sets_the_rto_to_three_times_it_or_200_ms_more() {
         let ticks = Jiffies::new(1000);
         let mut r = Rtt::new(1000);
         assert_eq!(r.rto_ticks(ticks), 1000);

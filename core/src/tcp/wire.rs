@@ -247,7 +247,7 @@ mod tests {
 
     /// Linux 7.3: a full segment has 1436 bytes of payload in a frame of 1514, and an ACK 78 bytes.
     #[test]
-    fn the_accecn_option_takes_its_place_from_the_payload() {
+    fn the_accecn_option_reduces_the_payload() {
         let segment = |len: u32| Segment {
             len,
             options: TcpOptions::AccEcn,

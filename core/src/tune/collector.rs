@@ -164,7 +164,7 @@ fn read(facts: &mut Facts, what: &str, words: &[&str], lines: &[&str]) {
         }
         "modules" => facts.modules_seen = true,
         "interface" => facts.interfaces.push(interface(words, lines)),
-        "says" => say(facts, words, lines),
+        "says" => parse_output(facts, words, lines),
         "sockets" => {
             facts.said.insert("ss".into());
             facts.sockets = counted(lines);
@@ -445,7 +445,7 @@ fn attribute(one: &mut Interface, what: &str, value: &str) {
     }
 }
 
-fn say(facts: &mut Facts, words: &[&str], lines: &[&str]) {
+fn parse_output(facts: &mut Facts, words: &[&str], lines: &[&str]) {
     let first = words
         .first()
         .is_some_and(|word| facts.said.insert((*word).into()));

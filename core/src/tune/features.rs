@@ -25,7 +25,7 @@ pub struct Feature {
 
 impl Feature {
     /// Release and commit as text.
-    pub fn told(&self) -> String {
+    pub fn release_and_commit(&self) -> String {
         let (major, minor) = self.since;
         format!("Linux {major}.{minor}, commit \"{}\"", self.source)
     }
@@ -98,8 +98,10 @@ pub fn named(name: &str) -> Option<&'static Feature> {
 }
 
 /// Release and commit of a feature as text; empty for an unknown name.
-pub fn told(name: &str) -> String {
-    named(name).map(Feature::told).unwrap_or_default()
+pub fn release_and_commit(name: &str) -> String {
+    named(name)
+        .map(Feature::release_and_commit)
+        .unwrap_or_default()
 }
 
 /// Whether a release is at least the one that introduced a feature; `None` if either is unknown.
@@ -273,7 +275,7 @@ pub fn own_timers(release: Option<Release>, cc: &str) -> Option<String> {
         "{cc} needs no fq on this kernel: TCP paces itself, with a timer for each connection \
          ({}). With fq, these timers are not needed, which saves CPU time. To use it, add \
          --qdisc fq.",
-        told("pacing")
+        release_and_commit("pacing")
     ))
 }
 

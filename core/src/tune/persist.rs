@@ -140,12 +140,13 @@ pub fn qdisc_file(facts: &Facts, one: &Interface, kind: &str) -> Option<File> {
 /// The file that sets a route with its congestion control at boot; `None` if no way to do it is
 /// known.
 pub fn route_file(facts: &Facts, family: &str, words: &[String]) -> Option<File> {
-    let mut told = Ordered::<String>::default();
+    let mut values = Ordered::<String>::default();
     for pair in words[1..].chunks_exact(2) {
-        told.entry(&pair[0]).clone_from(&pair[1]);
+        values.entry(&pair[0]).clone_from(&pair[1]);
     }
     let value = |key: &str| {
-        told.0
+        values
+            .0
             .iter()
             .find(|(own, _)| own == key)
             .map(|(_, value)| value)

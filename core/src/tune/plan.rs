@@ -7,7 +7,7 @@
 //! docs/reference/tune.md describes the JSON document.
 
 use super::facts::{Facts, State as Module};
-use super::features::{has, told};
+use super::features::{has, release_and_commit};
 use super::findings::Path;
 use super::ordered::Ordered;
 use super::{quoted, shaper};
@@ -372,7 +372,7 @@ pub fn check(facts: &Facts, ask: &Ask) -> Result<(), String> {
             return Err(format!(
                 "--netns {netns}: namespaces share one default here; {}; leave --netns out, or \
                  name destinations: --to 192.0.2.0/24",
-                told("cc_netns")
+                release_and_commit("cc_netns")
             ));
         }
     }

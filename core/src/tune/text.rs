@@ -51,7 +51,7 @@ impl Audit {
         } else {
             &host.name
         };
-        let mut told = Vec::from([format!(
+        let mut output = Vec::from([format!(
             "{name}: {}, Linux {}. {}",
             host.system, host.kernel, self.verdict
         )]);
@@ -68,13 +68,13 @@ impl Audit {
                 Severity::Good => "ok",
             };
             let (id, why, source) = (&finding.id, &finding.why, &finding.source);
-            told.push(String::new());
-            told.push(format!("{mark:<8} [{id}] {}.", fact(finding)));
-            told.push(format!("{:<8} why: {why}.", ""));
+            output.push(String::new());
+            output.push(format!("{mark:<8} [{id}] {}.", fact(finding)));
+            output.push(format!("{:<8} why: {why}.", ""));
             if !finding.fix.is_empty() {
-                told.push(format!("{:<8} remedy: {}.", "", finding.fix));
+                output.push(format!("{:<8} remedy: {}.", "", finding.fix));
             }
-            told.push(format!("{:<8} source: {source}.", ""));
+            output.push(format!("{:<8} source: {source}.", ""));
         }
         let faulty = |id: &str| self.findings.iter().any(|f| f.id == id && !is_good(&f));
         let mut good: Vec<&str> = Vec::new();
@@ -85,13 +85,13 @@ impl Audit {
             }
         }
         if !good.is_empty() && !every {
-            told.push(String::new());
-            told.push(format!(
+            output.push(String::new());
+            output.push(format!(
                 "Checked without a finding: {}. Option --all prints them.",
                 good.join(", ")
             ));
         }
-        told
+        output
     }
 }
 
@@ -222,18 +222,18 @@ pub fn plan_lines(document: &str) -> Result<Vec<String>, serde_json::Error> {
         }
         false => plan.title.clone(),
     };
-    let mut told = Vec::new();
-    told.push(match plan.able && !plan.changes.is_empty() {
+    let mut output = Vec::new();
+    output.push(match plan.able && !plan.changes.is_empty() {
         true => format!("After the plan is applied, {title}."),
         false => format!("{}.", plan.title),
     });
     if let Some(netns) = plan.netns.filter(|name| !name.is_empty()) {
-        told.push(format!("In the network namespace {netns}."));
+        output.push(format!("In the network namespace {netns}."));
     }
     for need in &plan.needs {
-        told.extend([String::new(), format!("required first: {}", need.why)]);
+        output.extend([String::new(), format!("required first: {}", need.why)]);
         if !need.command.is_empty() {
-            told.push(format!("  {}", command(&need.command)));
+            output.push(format!("  {}", command(&need.command)));
         }
     }
     for row in &plan.changes {
@@ -242,32 +242,32 @@ pub fn plan_lines(document: &str) -> Result<Vec<String>, serde_json::Error> {
         } else {
             ""
         };
-        told.extend([String::new(), format!("{}{boot}", row.name())]);
+        output.extend([String::new(), format!("{}{boot}", row.name())]);
         let lines = |sign, state| {
             value(state)
                 .into_iter()
                 .map(move |line| format!("{sign} {line}"))
         };
-        told.extend(lines('-', row.from.as_ref()));
-        told.extend(lines('+', row.to.as_ref()));
-        told.push(format!("  reason: {}", row.why));
+        output.extend(lines('-', row.from.as_ref()));
+        output.extend(lines('+', row.to.as_ref()));
+        output.push(format!("  reason: {}", row.why));
     }
     if !plan.left.is_empty() {
-        told.push(String::new());
+        output.push(String::new());
     }
     for left in &plan.left {
         let fix = match left.fix.is_empty() {
             true => String::new(),
             false => format!(" ({})", left.fix),
         };
-        told.push(format!("unchanged: {}: {}{fix}", left.what, left.why));
+        output.push(format!("unchanged: {}: {}{fix}", left.what, left.why));
     }
     if !plan.effects.is_empty() {
-        told.push(String::new());
-        told.extend(plan.effects);
+        output.push(String::new());
+        output.extend(plan.effects);
     }
     // A line of untrusted text stays one line.
-    Ok(told
+    Ok(output
         .iter()
         .map(|line| line.replace('\n', "\\u000a"))
         .collect())

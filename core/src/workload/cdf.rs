@@ -182,21 +182,21 @@ mod tests {
 
     #[test]
     fn percentages_and_three_columns_have_messages_of_their_own() {
-        let told = |text: &str| {
+        let message = |text: &str| {
             let mistake = Cdf::read(text).unwrap_err();
             format!("{}: {}; {}", mistake.line, mistake.problem, mistake.fix)
         };
         assert_eq!(
-            told("0 0\n10000 15\n20000 100\n"),
+            message("0 0\n10000 15\n20000 100\n"),
             "2: the probability 15, which is above 1; divide percentages by 100"
         );
         assert_eq!(
-            told("6 1 0\n6 1 0.15\n13 1 1\n"),
+            message("6 1 0\n6 1 0.15\n13 1 1\n"),
             "1: three numbers, as in files of ns-2 with a size, a flag and a probability; remove \
              the middle column, and write sizes in bytes, not in packets"
         );
         assert_eq!(
-            told("0 1\n"),
+            message("0 1\n"),
             "0: the largest size is below a byte; write sizes in bytes"
         );
     }

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bounded_pareto_distribution_has_the_mean_asked_for() {
+    fn a_bounded_pareto_distribution_has_the_requested_mean() {
         for (mean, most, shape) in [
             (1e5, 1e7, 1.2),
             (1e5, 1e9, 1.0),

@@ -139,7 +139,7 @@ mod tests {
     /// Cole and Rosenbluth, "Voice over IP performance monitoring" (2001), approximated the model
     /// in this way for delays below 400 ms.
     #[test]
-    fn delay_costs_what_the_usual_fit_of_the_model_says() {
+    fn the_delay_impairment_follows_the_usual_fit() {
         for delay in [10.0, 25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0] {
             let beyond: f64 = delay - 177.3;
             let fit = 93.2 - 0.024 * delay - 0.11 * beyond.max(0.0);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_costs_what_the_codec_s_robustness_says() {
+    fn the_loss_impairment_follows_the_robustness_of_the_codec() {
         let lost =
             |codec, loss, burst| rating(codec, 0.0, 0.0, 1.0) - rating(codec, 0.0, loss, burst);
         assert!((lost(G711, 0.01, 1.0) - 95.0 / 5.3).abs() < 1e-9);

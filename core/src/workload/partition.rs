@@ -63,7 +63,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
             opened: 0,
             queries: 0,
             missing: 0,
-            asked: Time::ZERO,
+            sent_at: Time::ZERO,
             next: None,
             counted: 0,
             completed: 0,
@@ -85,7 +85,7 @@ struct Partition {
     /// Responses that are not complete.
     missing: usize,
     /// Time of the last query.
-    asked: Time,
+    sent_at: Time,
     /// Time of the next one.
     next: Option<Time>,
     /// Queries after the warm-up, and completed ones of them.
@@ -95,8 +95,8 @@ struct Partition {
 }
 
 impl Partition {
-    fn ask(&mut self, now: Time, todo: &mut Vec<Action>) {
-        (self.next, self.asked) = (None, now);
+    fn send_query(&mut self, now: Time, todo: &mut Vec<Action>) {
+        (self.next, self.sent_at) = (None, now);
         self.queries += 1;
         self.missing = self.heard.len();
         self.counted += u64::from(now >= self.setting.from);
@@ -106,17 +106,17 @@ impl Partition {
             bytes: self.request,
         }));
     }
-    fn answered(&mut self, now: Time, todo: &mut Vec<Action>) {
+    fn on_response(&mut self, now: Time, todo: &mut Vec<Action>) {
         self.missing -= 1;
         if self.missing > 0 {
             return;
         }
-        if self.asked >= self.setting.from {
+        if self.sent_at >= self.setting.from {
             self.completed += 1;
-            self.times.record(now.since(self.asked));
+            self.times.record(now.since(self.sent_at));
         }
         if self.think == Span::ZERO {
-            self.ask(now, todo);
+            self.send_query(now, todo);
         } else {
             self.next = Some(now + self.think);
         }
@@ -135,10 +135,10 @@ impl Workload for Partition {
                 // The first query waits for all handshakes.
                 self.opened += 1;
                 if self.opened == self.heard.len() {
-                    self.ask(now, todo);
+                    self.send_query(now, todo);
                 }
             }
-            Event::Woke if self.next.is_some_and(|at| at <= now) => self.ask(now, todo),
+            Event::Woke if self.next.is_some_and(|at| at <= now) => self.send_query(now, todo),
             Event::Arrived { conn, at, bytes } => match at {
                 Side::Server => {
                     let heard = &mut self.heard[conn as usize];
@@ -151,7 +151,7 @@ impl Workload for Partition {
                         });
                     }
                 }
-                Side::Client if bytes == self.queries * self.answer => self.answered(now, todo),
+                Side::Client if bytes == self.queries * self.answer => self.on_response(now, todo),
                 Side::Client => {}
             },
             _ => {}

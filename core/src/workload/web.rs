@@ -295,10 +295,10 @@ impl Web {
             .enumerate()
             .map(|(i, size)| (i % n, size.get()))
             .collect();
-        self.ask_for(now, 1, todo);
+        self.request_next(now, 1, todo);
     }
     /// Requests the next `n` objects, as far as possible.
-    fn ask_for(&mut self, now: Time, n: usize, todo: &mut Vec<Action>) {
+    fn request_next(&mut self, now: Time, n: usize, todo: &mut Vec<Action>) {
         let n = n.min(self.later.len());
         let hosts: BTreeSet<usize> = self.later.iter().take(n).map(|(host, _)| *host).collect();
         for (host, size) in self.later.drain(..n) {
@@ -466,7 +466,7 @@ impl Web {
             return self.finish(now, todo);
         }
         self.serve(now, host, todo);
-        self.ask_for(now, if self.parallel { usize::MAX } else { 1 }, todo);
+        self.request_next(now, if self.parallel { usize::MAX } else { 1 }, todo);
     }
     fn finish(&mut self, now: Time, todo: &mut Vec<Action>) {
         self.loads.push(now.since(self.begun).as_s());

@@ -381,7 +381,7 @@ fn sort_by_flow(inbox: &mut Inbox, datapath: &mut Datapath, arrivals: &Arrivals,
             } else if !datapath.flows.begin_with_first() {
                 1
             } else {
-                answer(datapath, *now, packet, place as u32);
+                handle_other(datapath, *now, packet, place as u32);
                 1
             };
             rest = &rest[run..];
@@ -392,7 +392,7 @@ fn sort_by_flow(inbox: &mut Inbox, datapath: &mut Datapath, arrivals: &Arrivals,
 
 /// Handles the arrival, at this place, of a packet that no endpoint handles.
 #[cold]
-fn answer(datapath: &mut Datapath, now: Time, packet: &Packet, place: u32) {
+fn handle_other(datapath: &mut Datapath, now: Time, packet: &Packet, place: u32) {
     datapath.events += 1;
     if packet.damaged() {
         datapath.observer.packets.forget(packet);
@@ -402,7 +402,7 @@ fn answer(datapath: &mut Datapath, now: Time, packet: &Packet, place: u32) {
             outbox.push(now, packet.pong());
         });
     } else {
-        datapath.answered(now, packet);
+        datapath.on_pong(now, packet);
     }
 }
 

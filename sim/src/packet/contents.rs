@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_congestion_header_travels_and_takes_nothing_from_its_segment() {
+    fn a_congestion_header_does_not_reduce_its_segment() {
         let mut headers = Headers::default();
         let header = Congestion::new(
             Bytes::new(4_000_000_000),

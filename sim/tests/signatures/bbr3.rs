@@ -25,7 +25,7 @@ fn four(cc: &str) -> (u64, f64) {
 }
 
 #[test]
-fn a_shallow_buffer_drops_a_tenth_of_what_it_drops_of_version_1() {
+fn a_shallow_buffer_has_a_tenth_of_the_drops_of_version_1() {
     let ((v1, fast), (v3, as_fast)) = (four("bbr"), four("bbr3"));
     assert!(v3 * 10 < v1, "{v3} {v1}");
     assert!(as_fast > 0.98 * fast, "{as_fast} {fast}");

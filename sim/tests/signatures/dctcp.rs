@@ -51,7 +51,7 @@ fn the_link_is_full_and_the_queue_is_short() {
 /// Alizadeh et al. 2010, section 3.3: with a marking threshold of K packets, N synchronized windows
 /// raise the queue to K + N packets. From there the queue decreases by ½ √(2N (C·RTT + K)) packets.
 #[test]
-fn the_queue_swings_as_the_paper_says() {
+fn the_queue_oscillates_as_in_the_paper() {
     let (c, rtt, k) = (100e6 / 8.0 / 1514.0, 0.020, 0.005_f64);
     for n in [1, 2, 10] {
         let (highest, swing) = (
@@ -69,12 +69,12 @@ fn the_queue_swings_as_the_paper_says() {
             )
         };
         let (low, high) = between("dctcp");
-        let told = format!(
+        let message = format!(
             "{n} flows: {low} to {high}; in the paper {:.1} to {highest:.1}",
             highest - swing
         );
-        assert!((high - highest).abs() < 3.0, "{told}");
-        assert!(((high - low) / swing - 1.0).abs() < 0.3, "{told}");
+        assert!((high - highest).abs() < 3.0, "{message}");
+        assert!(((high - low) / swing - 1.0).abs() < 0.3, "{message}");
         // With Reno the queue becomes empty.
         assert_eq!(between("reno").0, 0.0);
     }
@@ -99,7 +99,7 @@ fn a_step_of_a_seventh_of_the_round_trip_keeps_the_link_busy() {
 /// Without ECN, DCTCP behaves exactly as Reno, packet by packet.
 #[test]
 fn without_ecn_it_is_reno() {
-    let told = |cc: &str| {
+    let message = |cc: &str| {
         let text = format!(
             "duration = \"4s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"20Mbit\"\nrtt = \
              \"20ms\"\nbuffer = \"0.5bdp\"\n\
@@ -111,5 +111,5 @@ fn without_ecn_it_is_reno() {
             .unwrap()
             .samples
     };
-    assert_eq!(told("dctcp"), told("reno"));
+    assert_eq!(message("dctcp"), message("reno"));
 }

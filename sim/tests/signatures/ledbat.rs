@@ -45,7 +45,7 @@ fn ledbat_keeps_its_target_in_the_queue() {
 
 /// In competition with CUBIC, LEDBAT++ gets almost no goodput, where Reno gets its share.
 #[test]
-fn ledbat_gives_way() {
+fn ledbat_yields_to_cubic() {
     let share = |cc: &str| {
         let run = flows(
             60,
@@ -87,7 +87,7 @@ fn latecomers_have_no_advantage() {
 /// Without slowdowns the late flow measures the first flow's queue as part of the path's minimum
 /// delay, and gets nearly all of the rate.
 #[test]
-fn without_slowdowns_the_latecomer_takes_all() {
+fn without_slowdowns_the_second_flow_starves_the_first() {
     let shares = late_share(", slowdown_interval = 0");
     assert!(shares.iter().all(|share| *share >= 0.97), "{shares:?}");
 }

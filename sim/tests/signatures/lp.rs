@@ -7,7 +7,7 @@ use super::run;
 /// and 4.1 %. The limit therefore applies to the lower quartile, and the mean of all must be below
 /// a quarter of Reno's.
 #[test]
-fn beside_cubic_it_gives_way_and_reno_does_not() {
+fn it_yields_to_cubic_and_reno_does_not() {
     let share = |cc: &str, seed: u32| {
         let run = run(&format!(
             "seed = {seed}\nduration = \"40s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer \

@@ -13,7 +13,7 @@ fn run(path: &str, cc: &str) -> Run {
 
 /// With random loss of 2 % of the packets the link stays busy and the queue short.
 #[test]
-fn random_loss_means_nothing_to_rules() {
+fn random_loss_does_not_affect_the_rules() {
     let path = "rate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"4bdp\"\nloss = { probability = \
         0.02, per = \"packet\" }";
     let [remy, reno] = ["\"remy\"", "\"reno\""].map(|cc| run(path, cc));
@@ -46,7 +46,7 @@ fn a_deep_buffer_stays_nearly_empty() {
 /// The tree of rules determines the behaviour. A tree with a single rule paces at the rate of that
 /// rule.
 #[test]
-fn a_flow_does_what_its_tree_says() {
+fn a_flow_follows_its_tree() {
     let tree = "\"remy-tree 1\\nmultiple 1 increment 1 intersend 3\"";
     let path = "rate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"4bdp\"";
     let run = run(path, &format!("{{ kind = \"remy\", tree = {tree} }}"));

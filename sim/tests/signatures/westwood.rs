@@ -16,7 +16,7 @@ fn goodput(cc: &str) -> f64 {
 }
 
 #[test]
-fn westwood_carries_twice_what_reno_does_where_losses_are_chance() {
+fn westwood_has_twice_the_goodput_of_reno_with_random_loss() {
     let (westwood, reno) = (goodput("westwood"), goodput("reno"));
     assert!(reno < 10.0, "{reno}");
     assert!(westwood > 2.0 * reno, "{westwood} {reno}");

@@ -36,7 +36,7 @@ fn near_and_far(cc: &str, queue: &str) -> Run {
 /// Figure 5 of the paper at a smaller scale: equal shares for RTTs from 20 to 400 ms, where Reno's
 /// shares depend on the RTT.
 #[test]
-fn near_and_far_have_equal_shares_and_nothing_waits() {
+fn short_and_long_rtts_have_equal_shares_without_a_queue() {
     let (xcp, reno) = (near_and_far("xcp", "xcp"), near_and_far("reno", "fifo"));
     let total: f64 = xcp.flows.iter().map(|f| f.goodput_mbit).sum();
     // 97 % of 45 Mbit/s, less headers.
@@ -104,7 +104,7 @@ fn five_that_begin_together_fill_the_link_in_four_round_trips() {
 /// Two flows use the link. A third flow that begins later has a third of it within ten round trips,
 /// and the other two give up as much.
 #[test]
-fn who_comes_late_is_given_a_share_in_some_round_trips() {
+fn a_late_flow_gets_its_share_in_some_round_trips() {
     let text = |cc: &str, queue: &str| {
         format!(
             "duration = \"14s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"30Mbit\"\nrtt = \
@@ -161,7 +161,7 @@ fn it_is_stable_up_to_the_bound_and_not_beyond() {
 
 /// A flow that requests less than its share gets it, and the others get the rest.
 #[test]
-fn nobody_is_given_what_it_does_not_ask_for() {
+fn no_flow_gets_more_than_it_requests() {
     let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
         \"2bdp\"\nqueue = \"xcp\"\n\
                 [[flow]]\ncc = { kind = \"xcp\", rate = \"4Mbit\" }\n[[flow]]\ncc = \"xcp\"\n";
@@ -175,7 +175,7 @@ fn nobody_is_given_what_it_does_not_ask_for() {
 
 /// Packets without an XCP header do not disturb XCP: the router counts them as input traffic.
 #[test]
-fn what_carries_no_header_is_reckoned_with() {
+fn traffic_without_headers_is_accounted_for() {
     let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
         \"1bdp\"\nqueue = \"xcp\"\n\
                 [[flow]]\ncc = \"xcp\"\n[[flow]]\ncc = \"cubic\"\n";
@@ -187,7 +187,7 @@ fn what_carries_no_header_is_reckoned_with() {
 /// Parts of an XCP header are stored outside the packet. Loss, duplicates, corruption and
 /// reordering must not assign them to another packet.
 #[test]
-fn headers_survive_what_happens_to_packets() {
+fn headers_survive_loss_duplication_and_reordering() {
     let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
         \"2bdp\"\nqueue = \"xcp\"\n\
                 loss = \"0.1%\"\ncorrupt = \"0.1%\"\nduplicate = \"1%\"\njitter = \

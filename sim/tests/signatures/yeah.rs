@@ -17,7 +17,7 @@ fn alone(cc: &str, loss: &str) -> Run {
 /// The transmission of eighty packets takes 9.7 ms. A longer queue is removed within a round trip,
 /// in which the window grows by 1 %.
 #[test]
-fn yeah_fills_a_long_path_and_takes_its_queue_away() {
+fn yeah_fills_a_long_path_and_drains_its_queue() {
     let (yeah, reno) = (alone("yeah", "0%"), alone("reno", "0%"));
     let waits = [yeah.queue.delay_ms.p95, reno.queue.delay_ms.p95];
     assert!(waits[0] < 13.5, "{waits:?}");

@@ -45,7 +45,7 @@ fn the_rate_counted_ip_packets_before_4_19() {
 /// A bandwidth-delay product of 40 packets and room for three bursts of two packets: 46. Depending
 /// on the release, two more are added in the phase that probes, in all phases, or in none.
 #[test]
-fn two_packets_more_are_asked_for() {
+fn probing_adds_two_packets_to_the_inflight_target() {
     let goals = |kernel| {
         let (mut bbr, _) = bbr(kernel);
         bbr.mode = Mode::ProbeBw;

@@ -42,7 +42,7 @@ impl Default for Marks {
 }
 
 impl Bbr3 {
-    fn answers_marks(&self) -> bool {
+    fn reacts_to_marks(&self) -> bool {
         self.set.ecn
             && self
                 .min_rtt
@@ -51,11 +51,14 @@ impl Bbr3 {
     }
 
     pub(super) fn marks_too_high(&self, flight: &FlightSample) -> bool {
-        self.answers_marks() && flight.delivered_ce as f64 > THRESHOLD * flight.delivered as f64
+        self.reacts_to_marks() && flight.delivered_ce as f64 > THRESHOLD * flight.delivered as f64
     }
 
     pub(super) fn take_marks(&mut self, w: &Window, d: &Delivery) {
-        let Some(flight) = d.flight.filter(|f| f.delivered > 0 && self.answers_marks()) else {
+        let Some(flight) = d
+            .flight
+            .filter(|f| f.delivered > 0 && self.reacts_to_marks())
+        else {
             return;
         };
         self.marks.in_round |= flight.delivered_ce > 0;
@@ -69,7 +72,7 @@ impl Bbr3 {
             }
         }
         if self.latest.over {
-            if self.marks.in_round && !self.asks_for_more() {
+            if self.marks.in_round && !self.is_probing() {
                 if self.short.inflight == UNBOUND {
                     self.short.inflight = u64::from(w.cwnd);
                 }

@@ -193,8 +193,8 @@ impl Bbr3 {
         }
         let Some(flight) = d.flight else { return false };
         if self.is_too_high(flight.lost, flight.in_flight) || self.marks_too_high(&flight) {
-            let told = self.set.version.judges_acks || self.marks_too_high(&flight);
-            if told && self.long.sampling {
+            let counts = self.set.version.judges_acks || self.marks_too_high(&flight);
+            if counts && self.long.sampling {
                 self.went_too_high(w, u64::from(flight.in_flight), app_limited, now, delivered);
             }
             return false;

@@ -69,7 +69,7 @@ impl Bbr3 {
         self.long.phase = AckPhase::Starting;
         self.long.sampling = true;
         self.rounds.end_after(delivered);
-        self.startup.ask_anew(bw);
+        self.startup.reset_full_pipe(bw);
         self.cycle.up_since = now;
         self.mode = Mode::Up;
         self.long.steepen(w.cwnd);
@@ -133,7 +133,7 @@ impl Bbr3 {
         let limited = d.flight.is_some_and(|f| f.cwnd_limited);
         if limited && u64::from(w.cwnd) >= self.long.inflight {
             // The bound limits the rate; the path does not.
-            self.startup.ask_anew(bw);
+            self.startup.reset_full_pipe(bw);
             return false;
         }
         self.startup.full_now

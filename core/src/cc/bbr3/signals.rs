@@ -101,12 +101,12 @@ impl Bbr3 {
         }
     }
 
-    pub(super) fn asks_for_more(&self) -> bool {
+    pub(super) fn is_probing(&self) -> bool {
         matches!(self.mode, Mode::Startup | Mode::Refill | Mode::Up)
     }
 
     fn bound_by_losses(&mut self, w: &Window) {
-        if self.asks_for_more() || !self.latest.lost {
+        if self.is_probing() || !self.latest.lost {
             return;
         }
         let beta = self.set.beta;

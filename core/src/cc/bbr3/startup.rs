@@ -38,7 +38,7 @@ impl Startup {
         self.lost_to = end;
     }
     /// Restarts the detection of a full pipe: growth counts from the rate `bw`.
-    pub fn ask_anew(&mut self, bw: Bw) {
+    pub fn reset_full_pipe(&mut self, bw: Bw) {
         self.plateau = Plateau { bw, rounds: 0 };
         self.full_now = false;
     }

@@ -176,7 +176,7 @@ impl Bbr3 {
     pub(super) fn undo(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         self.restore_window(w);
         self.latest.lost = false;
-        self.startup.ask_anew(Bw::default());
+        self.startup.reset_full_pipe(Bw::default());
         self.short.bw = self.short.bw.max(self.undo.short.bw);
         self.short.inflight = self.short.inflight.max(self.undo.short.inflight);
         self.long.inflight = self.long.inflight.max(self.undo.long);

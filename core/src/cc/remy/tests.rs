@@ -42,7 +42,7 @@ fn the_window_is_multiplied_and_added_to_and_cut_to_whole_packets() {
 }
 
 #[test]
-fn it_begins_with_what_the_tree_makes_of_nothing() {
+fn the_initial_window_is_that_of_the_tree_for_an_empty_memory() {
     let (_, w) = started("multiple 1 increment 7 intersend 3");
     // A packet of 1448 bytes each 3 ms.
     assert_eq!((w.cwnd, w.min_burst), (7, 1));
@@ -66,7 +66,7 @@ fn no_gap_is_no_limit() {
 /// The first ACK only sets the start of the measurement, as in Remy. Then new values have a weight
 /// of an eighth in the averages.
 #[test]
-fn what_is_remembered_after_three_acks() {
+fn the_memory_has_its_values_after_three_acks() {
     let (mut remy, mut w) = started("multiple 1 increment 1 intersend 3");
     ack(&mut remy, &mut w, at(100), Some(Span::ms(100)), 1);
     assert_eq!(remy.past.memory, [0.0; 4]);
@@ -94,7 +94,7 @@ fn an_ack_of_several_packets_is_several_evenly_spaced() {
 }
 
 #[test]
-fn what_tells_no_round_trip_is_counted_with_the_next() {
+fn packets_without_an_rtt_count_with_the_next_ack() {
     let (mut remy, mut w) = started("multiple 1 increment 1 intersend 3");
     ack(&mut remy, &mut w, at(100), Some(Span::ms(100)), 1);
     ack(&mut remy, &mut w, at(105), None, 1);

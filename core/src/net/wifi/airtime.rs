@@ -102,12 +102,12 @@ impl Aql {
         !self.enabled || pending.as_ns() < limits.high.as_ns() + others * limits.low.as_ns() / 2
     }
     /// Adds the estimate of a packet that goes to the driver.
-    pub fn takes(&mut self, pending: &mut Span, estimate: Span) {
+    pub fn add_pending(&mut self, pending: &mut Span, estimate: Span) {
         *pending = *pending + estimate;
         self.total = self.total + estimate;
     }
     /// Subtracts the estimate of a packet that was sent or given up.
-    pub fn gives_back(&mut self, pending: &mut Span, estimate: Span) {
+    pub fn subtract_pending(&mut self, pending: &mut Span, estimate: Span) {
         *pending = *pending - estimate;
         self.total = self.total - estimate;
     }
@@ -148,7 +148,7 @@ impl Round {
         }
     }
     /// Adds a station that has frames to send.
-    pub fn wants(&mut self, now: Time, station: usize) {
+    pub fn activate(&mut self, now: Time, station: usize) {
         let account = &mut self.accounts[station];
         account.active = now;
         if !account.listed {
@@ -234,10 +234,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_four_times_as_long_is_served_a_quarter_as_often() {
+    fn a_station_four_times_slower_is_served_a_quarter_as_often() {
         let mut round = Round::new([WEIGHT; 2].into_iter(), true);
         let mut served = [0u32; 2];
-        (0..2).for_each(|station| round.wants(Time::ZERO, station));
+        (0..2).for_each(|station| round.activate(Time::ZERO, station));
         for _ in 0..5000 {
             let station = round.turn(Time::ZERO, |_| true, |_| true).unwrap();
             served[station] += 1;
@@ -248,10 +248,10 @@ mod tests {
     }
 
     #[test]
-    fn who_has_three_times_the_weight_has_three_times_the_airtime() {
+    fn airtime_is_proportional_to_the_weight() {
         let mut round = Round::new([256, 768].into_iter(), true);
         let mut served = [0u32; 2];
-        (0..2).for_each(|station| round.wants(Time::ZERO, station));
+        (0..2).for_each(|station| round.activate(Time::ZERO, station));
         for _ in 0..8000 {
             let station = round.turn(Time::ZERO, |_| true, |_| true).unwrap();
             served[station] += 1;
@@ -262,9 +262,9 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_has_had_its_turn() {
+    fn a_station_without_room_loses_its_turn_in_round_robin() {
         let mut round = Round::new([WEIGHT; 3].into_iter(), false);
-        (0..3).for_each(|station| round.wants(Time::ZERO, station));
+        (0..3).for_each(|station| round.activate(Time::ZERO, station));
         let turn = |round: &mut Round| round.turn(Time::ZERO, |_| true, |_| true).unwrap();
         round.misses(0);
         assert_eq!(turn(&mut round), 1);
@@ -272,33 +272,33 @@ mod tests {
         assert_eq!(round.list, [2, 0, 1]);
         // By airtime, the station stays.
         let mut round = Round::new([WEIGHT; 2].into_iter(), true);
-        round.wants(Time::ZERO, 1);
-        round.wants(Time::ZERO, 0);
+        round.activate(Time::ZERO, 1);
+        round.activate(Time::ZERO, 0);
         round.misses(0);
         assert_eq!(turn(&mut round), 0);
     }
 
     #[test]
-    fn who_has_nothing_to_send_pays_for_100_ms() {
+    fn an_idle_station_keeps_its_airtime_debt_for_100_ms() {
         // It owes 344 µs, has nothing when its turn comes, and returns beside a station without
         // debt.
         let first_after = |ms| {
             let mut round = Round::new([WEIGHT; 2].into_iter(), true);
             let at = Time::ZERO + Span::ms(ms);
-            round.wants(Time::ZERO, 0);
+            round.activate(Time::ZERO, 0);
             round.charge(Time::ZERO, 0, Span::us(600));
             assert_eq!(round.turn(at, |_| false, |_| true), None);
-            round.wants(at, 1);
-            round.wants(at, 0);
+            round.activate(at, 1);
+            round.activate(at, 0);
             round.turn(at, |_| true, |_| true)
         };
         assert_eq!((first_after(99), first_after(100)), (Some(0), Some(1)));
     }
 
     #[test]
-    fn nobody_waits_for_a_round_in_which_all_are_blocked() {
+    fn a_round_with_all_stations_blocked_returns_none() {
         let mut round = Round::new([WEIGHT; 3].into_iter(), true);
-        (0..3).for_each(|station| round.wants(Time::ZERO, station));
+        (0..3).for_each(|station| round.activate(Time::ZERO, station));
         assert_eq!(round.turn(Time::ZERO, |_| true, |_| false), None);
         assert_eq!(
             round.turn(Time::ZERO, |_| true, |station| station == 1),
@@ -314,7 +314,7 @@ mod tests {
         let mut pending = [Span::ZERO; 3];
         let mut fill = |aql: &mut Aql, station: usize| {
             while aql.allows(&AQL_LIMITS, pending[station]) {
-                aql.takes(&mut pending[station], Span::us(1000));
+                aql.add_pending(&mut pending[station], Span::us(1000));
             }
             pending[station].as_us()
         };
@@ -333,7 +333,7 @@ mod tests {
         let filled = limits.map(|limits| {
             let mut pending = Span::ZERO;
             while aql.allows(&limits, pending) {
-                aql.takes(&mut pending, Span::ms(1));
+                aql.add_pending(&mut pending, Span::ms(1));
             }
             pending.as_ms()
         });
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_near_what_an_aggregate_takes() {
+    fn estimates_are_close_to_the_airtime_of_an_aggregate() {
         let slow = Phy::new(Standard::N, Band::Ghz5, Width::W20, 0, 1, true).unwrap();
         let fast = Phy::new(Standard::N, Band::Ghz5, Width::W20, 7, 2, true).unwrap();
         let us = |phy: &Phy| estimate(phy, Bytes::new(1514)).as_us();

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_go_up_in_order_and_over_gaps_that_were_given_up() {
+    fn frames_are_delivered_in_order_and_abandoned_gaps_are_skipped() {
         let (mut reorder, mut up) = (Reorder::default(), Vec::new());
         for number in [1, 3, 0] {
             reorder.arrives(number, number, &mut up);

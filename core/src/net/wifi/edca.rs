@@ -136,7 +136,7 @@ impl Contender {
     }
     /// Reports frames to send from `now` on. If the medium is busy and the backoff counter is 0,
     /// the contender draws a new counter.
-    pub fn wants(&mut self, now: Time, busy: bool, rng: &mut Rng) {
+    pub fn contend(&mut self, now: Time, busy: bool, rng: &mut Rng) {
         if self.ready.is_none() {
             self.ready = Some(now);
             if busy && self.counter == 0 {
@@ -145,7 +145,7 @@ impl Contender {
         }
     }
     /// Reports that there are no more frames to send.
-    pub fn rests(&mut self) {
+    pub fn stop_contending(&mut self) {
         self.ready = None;
     }
     /// The first slot boundary at which the contender decides, on a medium idle since `idle`.
@@ -216,20 +216,20 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_to_a_medium_long_idle_speaks_at_once() {
+    fn a_station_transmits_at_once_on_a_long_idle_medium() {
         let mut rng = Rng::named(1, "edca");
         let mut one = Contender::new(STATION[1]);
-        one.wants(us(1000), false, &mut rng);
+        one.contend(us(1000), false, &mut rng);
         // SIFS and three slots have passed; the next boundary is 43 + 9 · 107 µs.
         assert_eq!(one.transmits(us(0), Band::Ghz5), us(1006));
         assert_eq!(one.transmits(us(990), Band::Ghz5), us(990 + 43));
     }
 
     #[test]
-    fn a_slot_in_which_another_speaks_counts() {
+    fn a_slot_with_another_transmission_counts() {
         let mut rng = Rng::named(1, "edca");
         let mut one = Contender::new(STATION[1]);
-        one.wants(us(0), true, &mut rng);
+        one.contend(us(0), true, &mut rng);
         one.counter = 5;
         assert_eq!(one.transmits(us(0), Band::Ghz5), us(43 + 45));
         one.freezes(us(43 + 18), us(0), Band::Ghz5, &mut rng);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_drawn_from_nothing_to_the_window() {
+    fn a_counter_is_drawn_from_zero_to_the_window() {
         let mut rng = Rng::named(1, "edca");
         let mut one = Contender::new(STATION[3]);
         let mut seen = [0; 4];

@@ -232,7 +232,7 @@ impl<P: Packet> Host<P> {
             Some(mac) => {
                 mac.enqueue(now, 4 * peer + category, packet, &mut here);
                 let round = lane.filling.as_mut().unwrap_or(&mut lane.round);
-                round.wants(now, peer);
+                round.activate(now, peer);
             }
             None => {
                 let made = || (shared.qdisc)(self.number, category);
@@ -299,7 +299,7 @@ impl<P: Packet> Host<P> {
         };
         lane.frames += 1;
         lane.tids[peer].fifo.push_back((packet, Span::ZERO));
-        lane.round.wants(now, peer);
+        lane.round.activate(now, peer);
         true
     }
 
@@ -351,13 +351,13 @@ impl<P: Packet> Host<P> {
                     handed(now, peer, &mut packet, &mut shared.levels, out);
                 }
                 let estimate = shared.estimate(&phy, packet.size());
-                aql.takes(&mut tid.pending, estimate);
+                aql.add_pending(&mut tid.pending, estimate);
                 lane.frames += 1;
                 tid.fifo.push_back((packet, estimate));
             }
             let moved = lane.frames > before;
             if moved {
-                lane.round.wants(now, peer);
+                lane.round.activate(now, peer);
             }
             filling.served(peer, mac.waiting(4 * peer + category) > 0);
             if moved {
@@ -440,11 +440,11 @@ impl<P: Packet> Host<P> {
     ) -> (Bytes, usize) {
         let limits = shared.limits;
         let txop = shared.edca(self.number)[category].txop;
-        let answered = shared.band.sifs() + phy.answer(true) + phy.duration(Bytes::ZERO);
+        let ack_end = shared.band.sifs() + phy.ack_duration(true) + phy.duration(Bytes::ZERO);
         let duration = if txop == Span::ZERO {
             limits.duration
         } else {
-            limits.duration.min(txop - answered)
+            limits.duration.min(txop - ack_end)
         };
         let most = limits
             .bytes
@@ -570,7 +570,7 @@ impl<P: Packet> Host<P> {
         let mut here = Here::of(own, &mut shared.levels, &*shared.route, out);
         let mut packet = mac.dequeue(now, 4 * peer + category, &mut here)?;
         let estimate = shared.estimate(phy, packet.size());
-        self.aql.takes(&mut tid.pending, estimate);
+        self.aql.add_pending(&mut tid.pending, estimate);
         self.lanes[category].frames += 1;
         if own.is_none() {
             handed(now, peer, &mut packet, &mut shared.levels, out);
@@ -631,7 +631,7 @@ impl<P: Packet> Host<P> {
         let tid = &mut tids[peer];
         for frame in frames {
             *held -= 1;
-            self.aql.gives_back(&mut tid.pending, frame.estimate);
+            self.aql.subtract_pending(&mut tid.pending, frame.estimate);
             tid.window.close(frame.number);
             tid.reorder
                 .arrives(frame.number, frame.packet, &mut self.up);
@@ -666,7 +666,7 @@ impl<P: Packet> Host<P> {
             shared.usage[station].retries += 1;
             if frame.retries > SOFTWARE_RETRIES || !ppdu.aggregates {
                 lane.frames -= 1;
-                self.aql.gives_back(&mut tid.pending, frame.estimate);
+                self.aql.subtract_pending(&mut tid.pending, frame.estimate);
                 tid.window.close(frame.number);
                 tid.reorder.given_up(frame.number, &mut self.up);
                 shared.levels.leave(hop, station, frame.packet.size());
@@ -684,7 +684,7 @@ impl<P: Packet> Host<P> {
             up(packet);
         }
         if self.waits(category, ppdu.peer) {
-            self.lanes[category].round.wants(now, ppdu.peer);
+            self.lanes[category].round.activate(now, ppdu.peer);
         }
     }
 }

@@ -171,7 +171,7 @@ impl<P: Packet> Mac<P> {
         self.total += 1;
         let Txq { order, packets } = &mut self.txqs[txq];
         *packets += 1;
-        order.wants(&mut self.flows, index, self.quantum);
+        order.activate(&mut self.flows, index, self.quantum);
         while self.total > LIMIT || self.memory > self.memory_limit {
             self.make_room(now, sink);
         }

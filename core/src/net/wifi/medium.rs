@@ -169,7 +169,7 @@ impl<P: Packet> Wifi<P> {
         }
         let busy = self.phase != Phase::Idle;
         let contender = &mut self.contenders[4 * host + category];
-        contender.wants(now, busy, &mut self.backoff);
+        contender.contend(now, busy, &mut self.backoff);
         if !busy {
             self.start = self
                 .start
@@ -279,7 +279,7 @@ impl<P: Packet> Wifi<P> {
                     .shared
                     .control(*host, self.hosts[*host].station(ppdu.peer))
                 {
-                    control.tells(ppdu.rate, ppdu.frames.len() as u32, 0);
+                    control.record(ppdu.rate, ppdu.frames.len() as u32, 0);
                 }
             }
             return self.exchange_ends(now, false, now + self.shared.band.penalty(), out);
@@ -307,7 +307,7 @@ impl<P: Packet> Wifi<P> {
             }
         }
         if let Some(control) = &mut control {
-            control.tells(
+            control.record(
                 rate,
                 (kept.len() + delivered.len()) as u32,
                 delivered.len() as u32,
@@ -315,16 +315,16 @@ impl<P: Packet> Wifi<P> {
         }
         ppdu.frames = kept;
         let received = !delivered.is_empty();
-        let answer = if received {
-            self.shared.band.sifs() + phy.answer(block)
+        let ack = if received {
+            self.shared.band.sifs() + phy.ack_duration(block)
         } else {
             Span::ZERO
         };
-        self.shared.usage[station].airtime = self.shared.usage[station].airtime + answer;
+        self.shared.usage[station].airtime = self.shared.usage[station].airtime + ack;
         // The access point charges a station for every transmission to it, and for a transmission
         // from it only if a frame arrived.
         if host == 0 || received {
-            self.hosts[0].charge(now, category, station, lasts + answer);
+            self.hosts[0].charge(now, category, station, lasts + ack);
         }
         if !received {
             return self.exchange_ends(now, false, now + self.shared.band.penalty(), out);
@@ -342,7 +342,7 @@ impl<P: Packet> Wifi<P> {
             *inside -= 1;
             arrivals.push(packet);
         });
-        self.phase = Phase::Answer(now + answer);
+        self.phase = Phase::Answer(now + ack);
     }
 
     /// Counts a transmission.
@@ -460,8 +460,8 @@ impl<P: Packet> Wifi<P> {
                 self.hosts[*host].fill(now, category, &mut self.shared, &mut counting);
                 let contender = &mut self.contenders[4 * host + category];
                 match self.hosts[*host].head(category) {
-                    Some(_) => contender.wants(now, true, &mut self.backoff),
-                    None => contender.rests(),
+                    Some(_) => contender.contend(now, true, &mut self.backoff),
+                    None => contender.stop_contending(),
                 }
             }
         }

@@ -71,7 +71,7 @@ pub fn errors(snr_db: f64, width: Width, mcs: u8, streams: u8) -> f64 {
 
 /// Airtime of a full frame in nanoseconds, with its part of the time before a transmission of
 /// `length` frames.
-fn takes(phy: &Phy, length: f64) -> f64 {
+fn airtime_ns(phy: &Phy, length: f64) -> f64 {
     let before = phy.duration(Bytes::ZERO).as_ns() as f64 + CONTENTION_NS;
     let data = FRAME.get() as f64 * 8.0 * 1e9 / phy.rate().as_bit() as f64;
     before / length.max(1.0) + data
@@ -93,7 +93,7 @@ pub fn expected(phy: &Phy, error: f64) -> f64 {
     if arrives < HOPELESS {
         return 0.0;
     }
-    arrives.min(ENOUGH) / takes(phy, length) * FRAME.get() as f64 * 8e9
+    arrives.min(ENOUGH) / airtime_ns(phy, length) * FRAME.get() as f64 * 8e9
 }
 
 /// One rate.
@@ -179,9 +179,9 @@ impl Minstrel {
         if self.sent % SAMPLE != 0 || self.rates.len() < 2 {
             return self.chain;
         }
-        let worth = self.worth(usize::from(self.chain[0]));
+        let throughput = self.throughput(usize::from(self.chain[0]));
         let any = self.rng.below(ANY) == 0;
-        let better = |rate: &usize| any || 1.0 / self.takes(*rate) > worth;
+        let better = |rate: &usize| any || 1.0 / self.airtime_ns(*rate) > throughput;
         let others: Vec<usize> = (0..self.rates.len())
             .filter(|rate| *rate != usize::from(self.chain[0]))
             .filter(better)
@@ -196,7 +196,7 @@ impl Minstrel {
         }
     }
     /// Records that `successes` of `attempts` frames arrived at a rate.
-    pub fn tells(&mut self, rate: u8, attempts: u32, successes: u32) {
+    pub fn record(&mut self, rate: u8, attempts: u32, successes: u32) {
         let rate = &mut self.rates[usize::from(rate)];
         rate.attempts += attempts;
         rate.successes += successes;
@@ -204,16 +204,16 @@ impl Minstrel {
     }
     /// Expected throughput of the best rate, in bit/s; 0 before the first update.
     pub fn expected(&self) -> f64 {
-        self.worth(usize::from(self.best())) * FRAME.get() as f64 * 8e9
+        self.throughput(usize::from(self.best())) * FRAME.get() as f64 * 8e9
     }
     /// Airtime of a frame in nanoseconds, with its part of the time before a transmission.
-    fn takes(&self, rate: usize) -> f64 {
-        takes(&self.rates[rate].phy, self.length)
+    fn airtime_ns(&self, rate: usize) -> f64 {
+        airtime_ns(&self.rates[rate].phy, self.length)
     }
     /// Delivered frames per nanosecond.
-    fn worth(&self, rate: usize) -> f64 {
+    fn throughput(&self, rate: usize) -> f64 {
         match self.rates[rate].probability {
-            Some(p) if p >= HOPELESS => p.min(ENOUGH) / self.takes(rate),
+            Some(p) if p >= HOPELESS => p.min(ENOUGH) / self.airtime_ns(rate),
             _ => 0.0,
         }
     }
@@ -233,15 +233,19 @@ impl Minstrel {
                 .reduce(|best, rate| if of(rate) > of(best) { rate } else { best })
                 .unwrap_or(0)
         };
-        let best = most(&|rate| self.worth(rate), None);
+        let best = most(&|rate| self.throughput(rate), None);
         let second = most(
-            &|rate| self.worth(rate),
+            &|rate| self.throughput(rate),
             Some(best).filter(|_| self.rates.len() > 1),
         );
         let sure = |rate: usize| {
             let p = self.rates[rate].probability.unwrap_or(0.0);
             // Among several reliable rates, the fastest.
-            if p > 0.95 { 1.0 + self.worth(rate) } else { p }
+            if p > 0.95 {
+                1.0 + self.throughput(rate)
+            } else {
+                p
+            }
         };
         let surest = most(&sure, None);
         self.chain = [best, second, surest].map(|rate| rate as u8);
@@ -274,7 +278,7 @@ mod tests {
                 let rate = stage(&chain, failures);
                 let error = control.error(rate, FRAME);
                 let arrived = (0..16).filter(|_| rng.unit() >= error).count() as u32;
-                control.tells(rate, 16, arrived);
+                control.record(rate, 16, arrived);
                 if arrived > 0 {
                     break;
                 }
@@ -286,10 +290,11 @@ mod tests {
     /// Returns the rate of the highest throughput at this length of aggregates, from the error
     /// curve.
     fn oracle(control: &Minstrel) -> u8 {
-        let worth = |rate: usize| (1.0 - control.error(rate as u8, FRAME)) / control.takes(rate);
+        let throughput =
+            |rate: usize| (1.0 - control.error(rate as u8, FRAME)) / control.airtime_ns(rate);
         let all = 0..control.rates.len();
         all.reduce(|best, rate| {
-            if worth(rate) > worth(best) {
+            if throughput(rate) > throughput(best) {
                 rate
             } else {
                 best
@@ -299,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_4096_bytes_is_lost_where_the_standard_says() {
+    fn a_tenth_of_4096_byte_frames_is_lost_at_the_sensitivity_of_the_standard() {
         for (mcs, db) in [(0, 9.0), (4, 21.0), (7, 27.0)] {
             let lost = 1.0 - libm::exp(-4096.0 * errors(db, Width::W20, mcs, 1));
             assert!((lost - 0.1).abs() < 1e-12, "{mcs}: {lost}");
@@ -317,10 +322,11 @@ mod tests {
             let mut control = control(snr);
             let chosen = settle(&mut control, 0, 3000);
             let best = oracle(&control);
-            let worth =
-                |rate: u8| (1.0 - control.error(rate, FRAME)) / control.takes(usize::from(rate));
+            let throughput = |rate: u8| {
+                (1.0 - control.error(rate, FRAME)) / control.airtime_ns(usize::from(rate))
+            };
             assert!(
-                worth(chosen) > 0.93 * worth(best),
+                throughput(chosen) > 0.93 * throughput(best),
                 "{snr} dB: {chosen} instead of {best}"
             );
         }

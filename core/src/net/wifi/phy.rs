@@ -118,7 +118,7 @@ pub struct Phy {
     /// Time before and after the data.
     around: Span,
     /// Durations of the answers without SIFS: an ACK, and a block ACK.
-    answers: (Span, Span),
+    ack_durations: (Span, Span),
     streams: u32,
     aggregates: bool,
     /// The standard's A-MPDU limit.
@@ -173,7 +173,7 @@ impl Phy {
         Some(Phy {
             code,
             around: Span::us(fields) + band.extension(),
-            answers: answers(modulation, band),
+            ack_durations: ack_durations(modulation, band),
             streams: u32::from(streams),
             aggregates: true,
             most_bytes: match standard {
@@ -195,7 +195,7 @@ impl Phy {
                 symbol_ns: 4000,
             },
             around: Span::us(20) + band.extension(),
-            answers: (Span::ZERO, Span::ZERO),
+            ack_durations: (Span::ZERO, Span::ZERO),
             streams: 1,
             aggregates: false,
             most_bytes: Bytes::new(4095),
@@ -210,7 +210,7 @@ impl Phy {
         Some(Phy {
             code: Code::Dsss { kbit },
             around: Span::us(192),
-            answers: (Span::ZERO, Span::ZERO),
+            ack_durations: (Span::ZERO, Span::ZERO),
             streams: 1,
             aggregates: false,
             most_bytes: Bytes::new(4095),
@@ -227,13 +227,13 @@ impl Phy {
                 .filter(|rate| [6, 12, 24].contains(rate));
             let modulation = basic.filter(|rate| *rate <= mbit).max().unwrap_or(6);
             return Some(Phy {
-                answers: answers(modulation, band),
+                ack_durations: ack_durations(modulation, band),
                 ..phy
             });
         }
         let phy = Phy::dsss(rate).filter(|_| band == Band::Ghz2)?;
         Some(Phy {
-            answers: (phy.duration(ACK), phy.duration(BLOCK_ACK)),
+            ack_durations: (phy.duration(ACK), phy.duration(BLOCK_ACK)),
             ..phy
         })
     }
@@ -278,11 +278,11 @@ impl Phy {
     }
 
     /// Duration of the answer without SIFS: a block ACK, or an ACK for a single frame.
-    pub fn answer(&self, block: bool) -> Span {
+    pub fn ack_duration(&self, block: bool) -> Span {
         if block {
-            self.answers.1
+            self.ack_durations.1
         } else {
-            self.answers.0
+            self.ack_durations.0
         }
     }
 
@@ -303,7 +303,7 @@ impl Phy {
 }
 
 /// The durations of an ACK and a block ACK at `mbit` Mbit/s.
-fn answers(mbit: u64, band: Band) -> (Span, Span) {
+fn ack_durations(mbit: u64, band: Band) -> (Span, Span) {
     Phy::ofdm(mbit, band).map_or((Span::ZERO, Span::ZERO), |phy| {
         (phy.duration(ACK), phy.duration(BLOCK_ACK))
     })
@@ -355,13 +355,16 @@ mod tests {
         assert_eq!(us(vht.duration(Bytes::new(1000))), 44.0 + 12.0);
         // At 24 Mbit/s a block ACK takes 32 µs and an ACK 28; a slow frame has a slow answer.
         assert_eq!(
-            (us(ht(7, 2).answer(true)), us(ht(7, 2).answer(false))),
+            (
+                us(ht(7, 2).ack_duration(true)),
+                us(ht(7, 2).ack_duration(false))
+            ),
             (32.0, 28.0)
         );
-        assert_eq!(us(ht(0, 1).answer(true)), 68.0);
+        assert_eq!(us(ht(0, 1).ack_duration(true)), 68.0);
         let b = Phy::legacy(Rate::mbit(1), Band::Ghz2).unwrap();
         assert_eq!(
-            (us(b.duration(Bytes::new(1538))), us(b.answer(false))),
+            (us(b.duration(Bytes::new(1538))), us(b.ack_duration(false))),
             (192.0 + 12_304.0, 304.0)
         );
     }

@@ -76,18 +76,18 @@ impl Filter {
 
     /// Removes and returns an ACK that the packet at the tail of `list` makes redundant. `sink`
     /// adds the fields of ACKs that packets do not store.
-    pub(super) fn needless<P: Packet>(
+    pub(super) fn redundant_ack<P: Packet>(
         self,
         pool: &mut Pool<Queued<P>>,
         list: &mut List,
         sink: &dyn Sink<P>,
     ) -> Option<Queued<P>> {
-        let says = |queued: &Queued<P>| {
+        let ack_of = |queued: &Queued<P>| {
             let mut ack = queued.packet.ack()?;
             sink.completes(&queued.packet, &mut ack);
             Some(ack)
         };
-        let new = says(pool.back(list)?)?;
+        let new = ack_of(pool.back(list)?)?;
         let mut found = None;
         let mut second = false;
         let mut packets = pool.iter(list).peekable();
@@ -96,7 +96,7 @@ impl Filter {
             let Some((next, _)) = packets.peek() else {
                 break;
             };
-            let Some(old) = says(packet) else { continue };
+            let Some(old) = ack_of(packet) else { continue };
             if old.connection != new.connection || !supersedes(&old, &new) {
                 continue;
             }

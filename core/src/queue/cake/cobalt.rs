@@ -82,14 +82,14 @@ pub struct Cobalt {
     inverse: u32,
     drop_next: Time,
     /// Time of the last change of BLUE's probability.
-    moved: Time,
+    blue_changed: Time,
     /// BLUE's probability, in units of 2⁻³².
     probability: u32,
     bad: bool,
 }
 
 impl Cobalt {
-    fn counts(&mut self, law: &Law, count: u32) {
+    fn set_count(&mut self, law: &Law, count: u32) {
         self.count = count;
         self.inverse = match law.roots.get(count as usize) {
             Some(root) => *root,
@@ -118,10 +118,10 @@ impl Cobalt {
     }
 
     /// Handles an overflow of the buffer while this queue is the longest.
-    pub fn overflows(&mut self, law: &Law, now: Time) {
-        if now.since(self.moved) > law.target {
+    pub fn on_overflow(&mut self, law: &Law, now: Time) {
+        if now.since(self.blue_changed) > law.target {
             self.probability = self.probability.saturating_add(RISE);
-            self.moved = now;
+            self.blue_changed = now;
         }
         self.bad = true;
         self.drop_next = now;
@@ -133,26 +133,26 @@ impl Cobalt {
     /// ahead.
     #[inline]
     pub fn found_empty(&mut self, law: &Law, now: Time) -> bool {
-        (!self.is_calm() && self.fades(law, now)) || now < self.drop_next
+        (!self.is_calm() && self.decay(law, now)) || now < self.drop_next
     }
 
     /// As `found_empty`, if `count` or BLUE's probability is above 0. Returns whether this is still
     /// so.
-    fn fades(&mut self, law: &Law, now: Time) -> bool {
+    fn decay(&mut self, law: &Law, now: Time) -> bool {
         self.bad = false;
-        if self.probability > 0 && now.since(self.moved) > law.target {
+        if self.probability > 0 && now.since(self.blue_changed) > law.target {
             self.probability = self.probability.saturating_sub(FALL);
-            self.moved = now;
+            self.blue_changed = now;
         }
         if self.due(now) {
-            self.counts(law, self.count - 1);
+            self.set_count(law, self.count - 1);
         }
         !self.is_calm()
     }
 
     /// Returns whether a packet that was enqueued at `entered` leaves without a mark or drop. It
     /// does so if `count` and BLUE's probability are 0 and it waited for at most `target`. In other
-    /// cases, `judges` decides.
+    /// cases, `should_drop` decides.
     #[inline]
     pub fn passes(&mut self, law: &Law, entered: Time, now: Time) -> bool {
         let passes = self.is_calm() && now.since(entered) <= law.target;
@@ -163,26 +163,28 @@ impl Cobalt {
     }
 
     /// Returns whether the leaving `packet` is dropped; marks it if a signal is due and it is
-    /// ECN-capable. `crowd` is the number of flows on the link if `ingress` is set, else 0.
-    pub fn judges<P: Packet>(
+    /// ECN-capable. `bulk_flows` is the number of flows on the link if `ingress` is set, else 0.
+    pub fn should_drop<P: Packet>(
         &mut self,
         law: &Law,
         packet: &mut P,
-        crowd: u64,
+        bulk_flows: u64,
         now: Time,
         rng: &mut Rng,
         sink: &mut dyn Sink<P>,
     ) -> bool {
-        let stood = now.since(packet.enqueued_at());
+        let sojourn = now.since(packet.enqueued_at());
         let frames = law
             .frame
             .as_ns()
-            .saturating_mul(4.max(crowd.saturating_mul(2)));
+            .saturating_mul(4.max(bulk_flows.saturating_mul(2)));
         let due = self.due(now);
         let mut overdue = now > self.drop_next;
         let mut drop = false;
-        let was_bad =
-            core::mem::replace(&mut self.bad, stood > law.target && stood.as_ns() > frames);
+        let was_bad = core::mem::replace(
+            &mut self.bad,
+            sojourn > law.target && sojourn.as_ns() > frames,
+        );
         if self.bad {
             if !was_bad {
                 self.drop_next = law.after(now, self.inverse);
@@ -191,11 +193,11 @@ impl Cobalt {
         }
         if due && self.bad {
             drop = !mark(packet, now, sink);
-            self.counts(law, self.count.saturating_add(1));
+            self.set_count(law, self.count.saturating_add(1));
             overdue = now > self.drop_next;
         } else if due {
             while self.due(now) {
-                self.counts(law, self.count - 1);
+                self.set_count(law, self.count - 1);
             }
             overdue = now > self.drop_next;
         }
@@ -217,13 +219,13 @@ mod tests {
 
     /// BLUE's probability grows by 1/256 and decreases by 1/4096, and changes at most once in 5 ms.
     #[test]
-    fn blue_rises_by_overflows_and_falls_while_the_queue_is_empty() {
+    fn blue_increases_on_overflow_and_decreases_when_empty() {
         let law = Law::new(Span::ms(5), Span::ms(100), Span::ZERO);
         let at = |ms| Time::ZERO + Span::ms(ms);
         let mut cobalt = Cobalt::default();
         let steps = [(10, RISE), (12, RISE), (16, 2 * RISE), (17, 2 * RISE)];
         for (ms, probability) in steps {
-            cobalt.overflows(&law, at(ms));
+            cobalt.on_overflow(&law, at(ms));
             assert_eq!(cobalt.probability, probability, "overflow at {ms} ms");
         }
         for (ms, falls) in [(18, 0), (22, 1), (23, 1), (28, 2)] {

@@ -102,7 +102,7 @@ impl Isolation {
 /// `65 535 / n` at index `n`: the share of each of `n` busy flows of a host. A table replaces the
 /// division, as in Linux. A host has at most as many busy flows as there are queues. The size is a
 /// power of two, so that any index can be reduced to the size.
-const PARTS: [u16; 2 * QUEUES] = {
+const QUANTUM_DIV: [u16; 2 * QUEUES] = {
     let (mut parts, mut sharers) = ([u16::MAX; 2 * QUEUES], 1);
     while sharers < parts.len() {
         parts[sharers] = u16::MAX / sharers as u16;
@@ -121,28 +121,28 @@ struct Hosts {
 }
 
 impl Hosts {
-    fn new(told_apart: bool) -> Hosts {
+    fn new(distinguished: bool) -> Hosts {
         Hosts {
             tags: [0; QUEUES],
             busy: [0; QUEUES],
-            weight: u16::from(told_apart),
+            weight: u16::from(distinguished),
         }
     }
     #[inline]
     fn busy(&mut self, host: u16) -> &mut u16 {
         &mut self.busy[usize::from(host) % QUEUES]
     }
-    fn place(&mut self, hash: u32) -> u16 {
-        let named = hash as usize % QUEUES;
-        if self.tags[named] == hash {
-            return named as u16;
+    fn index_of(&mut self, hash: u32) -> u16 {
+        let selected = hash as usize % QUEUES;
+        if self.tags[selected] == hash {
+            return selected as u16;
         }
         let set = Set::of(hash);
         let own = set.first(&self.tags, |tag| *tag == hash);
         let place = own
             .or_else(|| set.first(&self.busy, |busy| *busy == 0))
             // If no entry is free, the selected one is shared, as in Linux.
-            .unwrap_or(named);
+            .unwrap_or(selected);
         self.tags[place] = hash;
         place as u16
     }
@@ -152,22 +152,22 @@ impl Hosts {
 #[derive(Copy, Clone)]
 struct Set {
     begin: usize,
-    named: usize,
+    selected: usize,
 }
 
 impl Set {
     #[inline]
     fn of(hash: u32) -> Set {
-        let named = hash as usize % QUEUES;
+        let selected = hash as usize % QUEUES;
         Set {
-            begin: named - named % WAYS,
-            named: named % WAYS,
+            begin: selected - selected % WAYS,
+            selected: selected % WAYS,
         }
     }
     /// The first entry of the set for which `fits` returns true. The search begins at the selected
     /// entry and wraps around at the end of the set.
     fn first<T>(self, table: &[T; QUEUES], fits: impl Fn(&T) -> bool) -> Option<usize> {
-        (self.named..self.named + WAYS)
+        (self.selected..self.selected + WAYS)
             .map(|way| self.begin + way % WAYS)
             .find(|place| fits(&table[place % QUEUES]))
     }
@@ -176,8 +176,9 @@ impl Set {
     fn idle(self, states: &[State; QUEUES]) -> Option<usize> {
         let ways: &[State; WAYS] = states[self.begin..].first_chunk()?;
         let word = u64::from_le_bytes(ways.map(|state| state as u8));
-        let zeros = zero_bytes(word.rotate_right(8 * self.named as u32));
-        (zeros != 0).then(|| self.begin + (self.named + zeros.trailing_zeros() as usize / 8) % WAYS)
+        let zeros = zero_bytes(word.rotate_right(8 * self.selected as u32));
+        (zeros != 0)
+            .then(|| self.begin + (self.selected + zeros.trailing_zeros() as usize / 8) % WAYS)
     }
     /// The queue of the set whose tag in `tags` is `tag`. `bytes` has the highest byte of each tag,
     /// and eight of those are compared at once. The start of the search is irrelevant, because no
@@ -248,9 +249,9 @@ impl State {
     /// Returns whether an arriving packet makes the queue sparse: the queue is idle or decaying.
     /// The code has no branch on the state, because this would be mispredicted half of the time.
     #[inline]
-    pub fn begins(self) -> bool {
-        const REST: u32 = 1 << State::None as u32 | 1 << State::Decaying as u32;
-        REST >> self as u32 & 1 != 0
+    pub fn is_inactive(self) -> bool {
+        const INACTIVE: u32 = 1 << State::None as u32 | 1 << State::Decaying as u32;
+        INACTIVE >> self as u32 & 1 != 0
     }
 }
 
@@ -285,7 +286,7 @@ impl Table {
                     source,
                     destination,
                 };
-                self.takes(own, hashes) % QUEUES
+                self.assign(own, hashes) % QUEUES
             }
         }
     }
@@ -293,44 +294,44 @@ impl Table {
     /// Assigns a queue to a flow: the idle queue that belonged to it before, another idle queue, or
     /// the queue that its hash selects.
     #[inline(never)]
-    fn takes(&mut self, own: Option<usize>, hashes: Hashes) -> usize {
+    fn assign(&mut self, own: Option<usize>, hashes: Hashes) -> usize {
         let idle = || Set::of(hashes.flow).idle(&self.states);
         let queue = own.or_else(idle).unwrap_or(hashes.flow as usize % QUEUES);
         self.tags[queue] = hashes.flow;
         self.bytes[queue] = (hashes.flow >> 24) as u8;
         if self.isolation.flows && (self.isolation.source || self.isolation.destination) {
             let busy = self.states[queue] == State::Bulk;
-            self.rests(queue, busy);
+            self.dec_bulk_flows(queue, busy);
             let [mut source, mut destination] = self.hosts[queue];
             if self.isolation.source {
-                source = self.sources.place(hashes.source);
+                source = self.sources.index_of(hashes.source);
             }
             if self.isolation.destination {
-                destination = self.destinations.place(hashes.destination);
+                destination = self.destinations.index_of(hashes.destination);
             }
             self.hosts[queue] = [source, destination];
-            self.toils(queue, busy);
+            self.inc_bulk_flows(queue, busy);
         }
         queue
     }
 
-    /// Called when the queue's flow may become busy; `does` is whether it does so. Its hosts then
+    /// Called when the queue's flow may become busy; `bulk` is whether it does so. Its hosts then
     /// have one more busy flow. The code has no branch, because this is unpredictable.
     #[inline]
-    pub fn toils(&mut self, queue: usize, does: bool) {
+    pub fn inc_bulk_flows(&mut self, queue: usize, bulk: bool) {
         let [source, destination] = self.hosts[queue];
-        self.busy += u64::from(does);
-        *self.sources.busy(source) += u16::from(does) & self.sources.weight;
-        *self.destinations.busy(destination) += u16::from(does) & self.destinations.weight;
+        self.busy += u64::from(bulk);
+        *self.sources.busy(source) += u16::from(bulk) & self.sources.weight;
+        *self.destinations.busy(destination) += u16::from(bulk) & self.destinations.weight;
     }
-    /// Called when the queue's flow is no longer busy; `was` is whether it was busy. The code has
-    /// no branch, because this is unpredictable.
+    /// Called when the queue's flow is no longer busy; `was_bulk` is whether it was busy. The code
+    /// has no branch, because this is unpredictable.
     #[inline]
-    pub fn rests(&mut self, queue: usize, was: bool) {
+    pub fn dec_bulk_flows(&mut self, queue: usize, was_bulk: bool) {
         let [source, destination] = self.hosts[queue];
-        self.busy -= u64::from(was);
-        *self.sources.busy(source) -= u16::from(was) & self.sources.weight;
-        *self.destinations.busy(destination) -= u16::from(was) & self.destinations.weight;
+        self.busy -= u64::from(was_bulk);
+        *self.sources.busy(source) -= u16::from(was_bulk) & self.sources.weight;
+        *self.destinations.busy(destination) -= u16::from(was_bulk) & self.destinations.weight;
     }
     /// The indices of the source host and of the destination host of a queue.
     #[inline]
@@ -340,10 +341,10 @@ impl Table {
     /// The share of the quantum that the queue gets per turn, in 1/65 535. The share is one divided
     /// by the number of busy flows of the queue's source or destination host, whichever has more.
     #[inline]
-    pub fn part(&self, queue: usize) -> u16 {
+    pub fn quantum_share(&self, queue: usize) -> u16 {
         let [source, destination] = self.hosts[queue].map(|host| usize::from(host) % QUEUES);
         let busy = self.sources.busy[source].max(self.destinations.busy[destination]);
-        PARTS[usize::from(busy) % PARTS.len()]
+        QUANTUM_DIV[usize::from(busy) % QUANTUM_DIV.len()]
     }
 }
 
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_whose_hashes_name_one_queue_have_each_its_own_of_a_set() {
+    fn colliding_flows_use_different_queues_of_a_set() {
         let mut table = Table::new(Isolation::of("flows", false));
         let queue = |table: &mut Table, flow: u32| {
             let queue = table.queue(
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_behind_an_address_are_told_apart_by_who_looks_there() {
+    fn flow_hash_depends_on_mode_and_nat() {
         for (words, nat, expected) in [
             ("srchost", false, 1),
             ("srchost", true, 3),

@@ -49,11 +49,11 @@ impl Longest {
     #[inline]
     pub fn joined(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
-            self.grows(slot(tin, queue), size);
+            self.increase(slot(tin, queue), size);
         }
     }
     #[inline(never)]
-    fn grows(&mut self, slot: usize, size: Bytes) {
+    fn increase(&mut self, slot: usize, size: Bytes) {
         self.bytes[slot] += size.get();
         self.rise(usize::from(self.place[slot]));
     }
@@ -61,11 +61,11 @@ impl Longest {
     #[inline]
     pub fn left(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
-            self.shrinks(slot(tin, queue), size);
+            self.decrease(slot(tin, queue), size);
         }
     }
     #[inline(never)]
-    fn shrinks(&mut self, slot: usize, size: Bytes) {
+    fn decrease(&mut self, slot: usize, size: Bytes) {
         self.bytes[slot] -= size.get();
         self.sink(usize::from(self.place[slot]));
     }
@@ -73,7 +73,7 @@ impl Longest {
     #[inline]
     pub fn sent(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
-            self.shrinks(slot(tin, queue), size);
+            self.decrease(slot(tin, queue), size);
             self.kept -= 1;
         }
     }
@@ -93,7 +93,7 @@ impl Longest {
         (slot % TINS, slot / TINS)
     }
     /// Called if the queue at the top was empty: the next overflow builds the heap anew.
-    pub fn was_wrong(&mut self) {
+    pub fn invalidate(&mut self) {
         self.kept = 0;
     }
     fn of(&self, at: usize) -> Option<u64> {
@@ -137,7 +137,7 @@ mod tests {
 
     /// Packets that join or leave after the first call of `longest` count at the next call.
     #[test]
-    fn the_longest_is_at_the_top_and_stays_there() {
+    fn heap_keeps_the_longest_queue_at_the_top() {
         let mut longest = Longest::default();
         assert_eq!(
             longest.longest(1, |_, queue| if queue == 3 { 200 } else { 0 }),

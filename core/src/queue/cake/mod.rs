@@ -74,9 +74,9 @@ struct Config {
     memlimit: u64,
     ingress: bool,
     wash: bool,
-    splits: bool,
+    split_gso: bool,
     /// Whether ACKs are filtered, or the rate follows arrivals.
-    watches: bool,
+    observes_arrivals: bool,
     seed: u64,
 }
 
@@ -132,7 +132,7 @@ struct Stock {
 impl Stock {
     /// Adds a packet of `size` bytes that joins a queue of `tin`.
     #[inline(always)]
-    fn joins<P: Packet>(&mut self, tin: &mut Tin, packet: &P, size: Bytes) {
+    fn add<P: Packet>(&mut self, tin: &mut Tin, packet: &P, size: Bytes) {
         tin.backlog.add(size);
         self.backlog.add(size);
         if self.limit.is_none() {
@@ -141,7 +141,7 @@ impl Stock {
     }
     /// Subtracts a packet of `size` bytes that left a queue of `tin`.
     #[inline(always)]
-    fn gone<P: Packet>(&mut self, tin: &mut Tin, packet: &P, size: Bytes) {
+    fn remove<P: Packet>(&mut self, tin: &mut Tin, packet: &P, size: Bytes) {
         tin.backlog.remove(size);
         self.backlog.remove(size);
         if self.limit.is_none() {
@@ -150,7 +150,7 @@ impl Stock {
     }
     /// Returns whether the packets exceed the limit.
     #[inline]
-    fn is_too_much(&self) -> bool {
+    fn exceeds_limit(&self) -> bool {
         match self.limit {
             Some(limit) => limit.exceeded(self.backlog),
             None => self.memory > self.memory_limit,
@@ -235,8 +235,8 @@ impl<P: Packet + Send> Cake<P> {
                 memlimit: params.bytes("memlimit").get(),
                 ingress: params.bool("ingress"),
                 wash: params.bool("wash"),
-                splits: params.bool("split_gso"),
-                watches: filter != Filter::Off || autorate,
+                split_gso: params.bool("split_gso"),
+                observes_arrivals: filter != Filter::Off || autorate,
                 seed,
             },
             shaper: Shaper::default(),
@@ -264,7 +264,7 @@ impl<P: Packet + Send> Cake<P> {
     /// Sets the shaper's rate in bytes per second; 0 disables it.
     fn configure(&mut self, rate: u64) {
         self.shaper.pace = Pace::of(rate);
-        self.finds_rivals();
+        self.end_alone();
         self.stock.memory_limit = self.config.memory(rate);
         for tin in &mut self.tins {
             tin.configure(rate, self.config.rtt);
@@ -273,26 +273,26 @@ impl<P: Packet + Send> Cake<P> {
 
     /// Called when other tins may have packets from now on: updates the deficit of the tin that was
     /// alone.
-    fn finds_rivals(&mut self) {
+    fn end_alone(&mut self) {
         if core::mem::take(&mut self.alone) {
-            self.tins[self.current].goes_round(self.deficit);
+            self.tins[self.current].make_up_deficit(self.deficit);
         }
     }
 
     /// Handles a packet that arrives at an empty tin.
     #[cold]
     #[inline(never)]
-    fn wakes(&mut self, now: Time, at: usize) {
-        self.finds_rivals();
-        self.tins[at].schedule.wake(now);
+    fn end_idle(&mut self, now: Time, at: usize) {
+        self.end_alone();
+        self.tins[at].schedule.end_idle(now);
         if self.stock.backlog.packets == 0 {
-            self.shaper.wake(now);
+            self.shaper.end_idle(now);
         }
     }
 
     /// Enqueues all segments of a super-packet but the last, one by one; `packet` becomes the last.
     #[cold]
-    fn takes_apart(&mut self, now: Time, packet: &mut P, sink: &mut dyn Sink<P>) {
+    fn segment(&mut self, now: Time, packet: &mut P, sink: &mut dyn Sink<P>) {
         while let Some(first) = packet.first_segment() {
             self.enqueue(now, first, sink);
         }
@@ -302,9 +302,16 @@ impl<P: Packet + Send> Cake<P> {
     /// updates the estimated rate.
     #[cold]
     #[inline(never)]
-    fn watch(&mut self, now: Time, at: usize, queue: usize, size: Bytes, sink: &mut dyn Sink<P>) {
+    fn observe_arrival(
+        &mut self,
+        now: Time,
+        at: usize,
+        queue: usize,
+        size: Bytes,
+        sink: &mut dyn Sink<P>,
+    ) {
         if self.config.filter != Filter::Off {
-            self.filters(now, at, queue, sink);
+            self.filter_ack(now, at, queue, sink);
         }
         if let Some(rate) = self
             .autorate
@@ -313,18 +320,22 @@ impl<P: Packet + Send> Cake<P> {
         {
             self.configure(rate);
         }
-        self.tins[at].arrives(queue, &mut self.rng);
+        self.tins[at].on_arrival(queue, &mut self.rng);
     }
 
     /// Removes an ACK that the ACK at the tail of a queue makes redundant, if there is one.
-    fn filters(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
+    fn filter_ack(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
         let list = &mut tin.lists[queue];
-        let Some(ack) = self.config.filter.needless(&mut self.pool, list, &*sink) else {
+        let Some(ack) = self
+            .config
+            .filter
+            .redundant_ack(&mut self.pool, list, &*sink)
+        else {
             return;
         };
         let size = ack.size();
-        self.stock.gone(tin, &ack.packet, size);
+        self.stock.remove(tin, &ack.packet, size);
         self.stock.longest.left(at, queue, size);
         if self.config.ingress {
             charge(&mut self.shaper, &self.config.line, tin, size, now, false);
@@ -334,17 +345,17 @@ impl<P: Packet + Send> Cake<P> {
 
     /// Drops the head of a queue by decision of its control law.
     #[cold]
-    fn drops(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
+    fn drop_head(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
         let Some(head) = self.pool.pop(&mut tin.lists[queue]) else {
             return;
         };
         let size = head.size();
-        self.stock.gone(tin, &head.packet, size);
+        self.stock.remove(tin, &head.packet, size);
         self.stock.longest.left(at, queue, size);
         if self.config.ingress {
             let len = charge(&mut self.shaper, &self.config.line, tin, size, now, false);
-            tin.pays(queue, len);
+            tin.charge(queue, len);
         }
         sink.dropped(now, head.packet, DropReason::Aqm);
     }
@@ -357,13 +368,13 @@ impl<P: Packet + Send> Cake<P> {
             return None;
         }
         if !self.alone {
-            self.current = self.turn(now)?;
+            self.current = self.select_tin(now)?;
         }
         let at = self.current;
         let tin = &mut self.tins[at];
         self.deficit = tin.deficit;
         if first {
-            tin.look_at_decaying(now);
+            tin.check_decaying(now);
         }
         let Some(queue) = tin.next(now, &mut self.rng) else {
             return self.serve_another(now, sink);
@@ -372,12 +383,12 @@ impl<P: Packet + Send> Cake<P> {
         let queued = head.packet()?;
         let (size, entered) = (queued.size(), queued.packet.enqueued_at());
         if !tin.cobalts[queue].passes(&tin.law, entered, now) {
-            return self.serve_judged(now, at, queue, sink);
+            return self.serve_with_law(now, at, queue, sink);
         }
-        self.stock.gone(tin, &queued.packet, size);
+        self.stock.remove(tin, &queued.packet, size);
         self.stock.longest.sent(at, queue, size);
         let len = charge(&mut self.shaper, &self.config.line, tin, size, now, true);
-        tin.pays(queue, len);
+        tin.charge(queue, len);
         Some(head.take(&mut tin.lists[queue])?.packet)
     }
 
@@ -391,14 +402,14 @@ impl<P: Packet + Send> Cake<P> {
     /// Applies the control law to the head of `queue`, and returns it if it is not dropped. After
     /// drops, returns a later packet of this queue or of another one.
     #[inline(never)]
-    fn serve_judged(
+    fn serve_with_law(
         &mut self,
         now: Time,
         at: usize,
         mut queue: usize,
         sink: &mut dyn Sink<P>,
     ) -> Option<P> {
-        while self.judges(now, at, queue, sink) {
+        while self.should_drop(now, at, queue, sink) {
             match self.tins[at].next(now, &mut self.rng) {
                 Some(next) => queue = next,
                 None => return self.serve_another(now, sink),
@@ -407,33 +418,34 @@ impl<P: Packet + Send> Cake<P> {
         let tin = &mut self.tins[at];
         let head = self.pool.pop(&mut tin.lists[queue])?;
         let size = head.size();
-        self.stock.gone(tin, &head.packet, size);
+        self.stock.remove(tin, &head.packet, size);
         self.stock.longest.sent(at, queue, size);
         let len = charge(&mut self.shaper, &self.config.line, tin, size, now, true);
-        tin.pays(queue, len);
+        tin.charge(queue, len);
         Some(head.packet)
     }
 
     /// Applies the control law of a queue to its head. The head may be marked, or dropped unless it
     /// is the last packet of the queue. Returns whether it was dropped.
-    fn judges(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) -> bool {
+    fn should_drop(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) -> bool {
         let tin = &mut self.tins[at];
         let Some(Queued { packet, .. }) = self.pool.front_mut(&tin.lists[queue]) else {
             return false;
         };
-        let crowd = if self.config.ingress { tin.busy() } else { 0 };
-        let signal = tin.cobalts[queue].judges(&tin.law, packet, crowd, now, &mut self.rng, sink);
-        let drops = signal && !tin.lists[queue].is_one();
-        if drops {
-            self.drops(now, at, queue, sink);
+        let bulk_flows = if self.config.ingress { tin.busy() } else { 0 };
+        let signal =
+            tin.cobalts[queue].should_drop(&tin.law, packet, bulk_flows, now, &mut self.rng, sink);
+        let dropped = signal && !tin.lists[queue].is_one();
+        if dropped {
+            self.drop_head(now, at, queue, sink);
         }
-        drops
+        dropped
     }
 
     /// Drops heads of the longest queue until the packets no longer exceed the limit.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
-        while self.stock.is_too_much() && self.stock.backlog.packets > 0 {
+        while self.stock.exceeds_limit() && self.stock.backlog.packets > 0 {
             let (tins, stock) = (&mut self.tins, &mut self.stock);
             let (at, queue) = stock.longest.longest(tins.len(), |tin, queue| {
                 let waiting = self.pool.iter(&tins[tin].lists[queue]);
@@ -441,13 +453,13 @@ impl<P: Packet + Send> Cake<P> {
             });
             let tin = &mut tins[at];
             let Some(head) = self.pool.pop(&mut tin.lists[queue]) else {
-                stock.longest.was_wrong();
+                stock.longest.invalidate();
                 continue;
             };
             let size = head.size();
-            stock.gone(tin, &head.packet, size);
+            stock.remove(tin, &head.packet, size);
             stock.longest.left(at, queue, size);
-            tin.cobalts[queue].overflows(&tin.law, now);
+            tin.cobalts[queue].on_overflow(&tin.law, now);
             if self.config.ingress {
                 charge(&mut self.shaper, &self.config.line, tin, size, now, false);
             }
@@ -456,19 +468,19 @@ impl<P: Packet + Send> Cake<P> {
     }
 
     /// Returns the tin to serve, if a packet may leave now.
-    fn turn(&mut self, now: Time) -> Option<usize> {
+    fn select_tin(&mut self, now: Time) -> Option<usize> {
         if self.shaper.pace.is_unlimited() {
-            return self.rotate();
+            return self.select_by_weight();
         }
         if self.shaper.due() > now {
             self.due = Some(self.shaper.due());
             return None;
         }
-        self.choose(now)
+        self.select_by_threshold(now)
     }
 
     /// Returns the tin to serve with a rate: by the thresholds.
-    fn choose(&self, now: Time) -> Option<usize> {
+    fn select_by_threshold(&self, now: Time) -> Option<usize> {
         let mut best: Option<(Time, usize)> = None;
         for (number, tin) in self
             .tins
@@ -485,14 +497,14 @@ impl<P: Packet + Send> Cake<P> {
     }
 
     /// Returns the tin to serve without a rate: by the weights.
-    fn rotate(&mut self) -> Option<usize> {
+    fn select_by_weight(&mut self) -> Option<usize> {
         let (current, tins) = (self.current, &mut self.tins);
         if tins[current].deficit >= 0 && tins[current].is_active() {
             return Some(current);
         }
-        let rests =
+        let idle =
             |(at, tin): (usize, &Tin)| at == current || (tin.deficit > 0 && !tin.is_active());
-        self.alone = tins[current].is_active() && tins.iter().enumerate().all(rests);
+        self.alone = tins[current].is_active() && tins.iter().enumerate().all(idle);
         if self.alone {
             return Some(current);
         }
@@ -518,8 +530,8 @@ impl<P: Packet + Send> Cake<P> {
 impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
         let mut size = packet.size();
-        if size > MTU && self.config.splits {
-            self.takes_apart(now, &mut packet, sink);
+        if size > MTU && self.config.split_gso {
+            self.segment(now, &mut packet, sink);
             size = packet.size();
         }
         let at = usize::from(self.config.tin_of[usize::from(packet.dscp() & 63)]);
@@ -529,19 +541,19 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
             packet.set_dscp(0);
         }
         if tin.backlog.packets == 0 {
-            self.wakes(now, at);
+            self.end_idle(now, at);
             tin = &mut self.tins[at];
         }
-        self.stock.joins(tin, &packet, size);
+        self.stock.add(tin, &packet, size);
         self.stock.longest.joined(at, queue, size);
         self.pool
             .push(&mut tin.lists[queue], Queued::new(packet, size));
-        if self.config.watches {
-            self.watch(now, at, queue, size, sink);
+        if self.config.observes_arrivals {
+            self.observe_arrival(now, at, queue, size, sink);
         } else {
-            tin.arrives(queue, &mut self.rng);
+            tin.on_arrival(queue, &mut self.rng);
         }
-        if self.stock.is_too_much() {
+        if self.stock.exceeds_limit() {
             self.make_room(now, sink);
         }
     }

@@ -140,12 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn every_word_has_its_line() {
+    fn words_match_the_table_of_lines() {
         assert_eq!(WORDS, LINES.iter().map(|line| line.0).collect::<Vec<_>>());
     }
 
     #[test]
-    fn frames_become_what_the_line_carries() {
+    fn charged_bytes_include_overhead_and_cells() {
         assert_eq!(len(line(&[]), 1514), 1514);
         let word = |word: &str| line(&[("line", Value::Word(word.to_string()))]);
         // 1500 B and 40 B make 33 cells; 46 B and 40 B make two.

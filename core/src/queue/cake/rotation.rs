@@ -108,7 +108,7 @@ impl Chains {
         // A word with a byte that has just been written takes longer to read than this byte.
         let next = (self.sweep + 1) % SWEEPS;
         if self.filled[next] != 0 {
-            self.begins_sweep(next);
+            self.start_sweep(next);
             return true;
         }
         let mut begin = self.sweep & !7;
@@ -118,7 +118,7 @@ impl Chains {
             let word = self.filled[begin..].first_chunk();
             let bits = word.map_or(0, |word| u64::from_le_bytes(*word)) & mask;
             if bits != 0 {
-                self.begins_sweep(begin + bits.trailing_zeros() as usize / 8);
+                self.start_sweep(begin + bits.trailing_zeros() as usize / 8);
                 return true;
             }
             begin = (begin + 8) % SWEEPS;
@@ -128,7 +128,7 @@ impl Chains {
     }
     /// Makes a sweep with queues the present one.
     #[inline]
-    fn begins_sweep(&mut self, sweep: usize) {
+    fn start_sweep(&mut self, sweep: usize) {
         self.sweep = sweep;
         self.filled[sweep] = 0;
         let last = core::mem::replace(&mut self.last[sweep], link_of(sweep));
@@ -138,7 +138,7 @@ impl Chains {
     /// Appends a queue that is in no chain to the new queues. The code has no branch, because it is
     /// unpredictable whether there are new queues.
     #[inline]
-    pub fn begins(&mut self, queue: usize) {
+    pub fn push_new(&mut self, queue: usize) {
         let number = queue as Link;
         let empty = self.new == NONE;
         let last = if empty { number } else { self.last_new };
@@ -149,7 +149,7 @@ impl Chains {
     }
     /// Appends a queue that is in no chain to a later sweep, 1 to [`FARTHEST`] ahead.
     #[inline]
-    pub fn to_sweep(&mut self, queue: usize, ahead: u64) {
+    pub fn push_to_sweep(&mut self, queue: usize, ahead: u64) {
         let queue = queue as Link;
         self.append((self.sweep + ahead as usize) % SWEEPS, queue, queue);
     }
@@ -169,12 +169,12 @@ impl Chains {
         }
     }
     /// Moves old queues of the present sweep to the end of the next sweep, in the same order.
-    /// Begins with the first queue and ends before the first one for which `goes` returns false.
+    /// Begins with the first queue and ends before the first one for which `moves` returns false.
     #[inline]
-    pub fn go_on(&mut self, mut goes: impl FnMut(usize) -> bool) {
+    pub fn move_to_next_sweep(&mut self, mut moves: impl FnMut(usize) -> bool) {
         let first = self.old;
         let (mut head, mut last) = (first, first);
-        while let Some(queue) = queue(head).filter(|queue| goes(*queue)) {
+        while let Some(queue) = queue(head).filter(|queue| moves(*queue)) {
             (last, head) = (head, self.next[queue]);
         }
         if head != first {
@@ -184,7 +184,7 @@ impl Chains {
     }
     /// Appends a queue that is in no chain to the decaying queues.
     #[inline]
-    pub fn decays(&mut self, queue: usize) {
+    pub fn push_decaying(&mut self, queue: usize) {
         let (head, number) = (self.decaying, queue as Link);
         let head = if head == NONE { number } else { head };
         // If the queue is the only one, it is its own predecessor.
@@ -198,12 +198,12 @@ impl Chains {
     }
     /// Moves the first decaying queue, `queue`, to the end.
     #[inline]
-    pub fn pass_over(&mut self, queue: usize) {
+    pub fn rotate_decaying(&mut self, queue: usize) {
         self.decaying = self.next[queue];
     }
     /// Removes a decaying queue from any position.
     #[inline]
-    pub fn recovers(&mut self, queue: usize) {
+    pub fn remove_decaying(&mut self, queue: usize) {
         let (next, before) = (self.next[queue], self.before[queue]);
         if self.decaying == queue as Link {
             self.decaying = if next == queue as Link { NONE } else { next };
@@ -228,10 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn old_queues_come_up_sweep_by_sweep_in_the_order_in_which_they_were_put() {
+    fn old_queues_are_served_by_sweep_and_insertion_order() {
         let mut chains = Chains::default();
         for (queue, ahead) in [(5, 1), (6, 3), (7, 1), (8, FARTHEST), (9, 3)] {
-            chains.to_sweep(queue, ahead);
+            chains.push_to_sweep(queue, ahead);
         }
         let mut came = Vec::new();
         while let Some((queue, chain)) = first(&mut chains) {
@@ -239,27 +239,27 @@ mod tests {
             chains.pop(chain, queue);
             if queue == 5 && came.len() == 1 {
                 // Behind those of the third sweep: the present one is the first.
-                chains.to_sweep(5, 2);
+                chains.push_to_sweep(5, 2);
             }
             if came.len() == 4 {
                 // One sweep before the farthest one.
-                chains.to_sweep(1, FARTHEST - 4);
+                chains.push_to_sweep(1, FARTHEST - 4);
             }
         }
         assert_eq!(came, [5, 7, 6, 9, 5, 1, 8]);
     }
 
     #[test]
-    fn new_ones_go_first_and_those_that_go_on_keep_their_order() {
+    fn new_queues_are_first_and_moved_queues_keep_their_order() {
         let mut chains = Chains::default();
         for (queue, ahead) in [(5, 1), (6, 1), (7, 1), (8, 2)] {
-            chains.to_sweep(queue, ahead);
+            chains.push_to_sweep(queue, ahead);
         }
         assert_eq!(first(&mut chains).map(|(queue, _)| queue), Some(5));
         // 5 and 6 move from the first sweep to the second, which already has 8.
-        chains.go_on(|queue| queue != 7);
+        chains.move_to_next_sweep(|queue| queue != 7);
         let mut came = Vec::new();
-        chains.begins(1);
+        chains.push_new(1);
         while let Some((queue, chain)) = first(&mut chains) {
             assert_eq!(chain == Chain::New, queue == 1);
             came.push(queue);
@@ -267,34 +267,36 @@ mod tests {
         }
         assert_eq!(came, [1, 7, 8, 5, 6]);
         // From an empty sweep nothing moves.
-        chains.go_on(|_| true);
+        chains.move_to_next_sweep(|_| true);
         assert_eq!(first(&mut chains), None);
     }
 
     #[test]
-    fn those_that_decay_go_round_and_leave_from_anywhere() {
+    fn decaying_queues_rotate_and_can_be_removed_anywhere() {
         let mut chains = Chains::default();
         let round = |chains: &mut Chains, times| -> Vec<usize> {
             let step = |_| {
                 let first = chains.first_decaying();
-                first.inspect(|first| chains.pass_over(*first))
+                first.inspect(|first| chains.rotate_decaying(*first))
             };
             (0..times).map_while(step).collect()
         };
         assert_eq!(chains.first_decaying(), None);
-        [3, 1, 4].into_iter().for_each(|queue| chains.decays(queue));
+        [3, 1, 4]
+            .into_iter()
+            .for_each(|queue| chains.push_decaying(queue));
         assert_eq!(round(&mut chains, 4), [3, 1, 4, 3]);
         // The first is now 1, the last 3: a new one follows that.
-        chains.decays(9);
+        chains.push_decaying(9);
         assert_eq!(round(&mut chains, 4), [1, 4, 3, 9]);
-        chains.recovers(4);
-        chains.recovers(1);
+        chains.remove_decaying(4);
+        chains.remove_decaying(1);
         assert_eq!(round(&mut chains, 3), [3, 9, 3]);
-        chains.recovers(9);
+        chains.remove_decaying(9);
         assert_eq!(round(&mut chains, 2), [3, 3]);
-        chains.recovers(3);
+        chains.remove_decaying(3);
         assert_eq!(chains.first_decaying(), None);
-        chains.decays(3);
+        chains.push_decaying(3);
         assert_eq!(round(&mut chains, 2), [3, 3]);
     }
 }

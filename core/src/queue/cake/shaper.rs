@@ -54,7 +54,7 @@ pub struct Shaper {
 
 impl Shaper {
     /// Handles a packet that arrives at empty queues.
-    pub fn wake(&mut self, now: Time) {
+    pub fn end_idle(&mut self, now: Time) {
         if self.next < now {
             (self.next, self.failsafe) = (now, now);
         }
@@ -84,7 +84,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Handles a packet that arrives at an empty tin.
-    pub fn wake(&mut self, now: Time) {
+    pub fn end_idle(&mut self, now: Time) {
         self.next = self.next.max(now);
     }
     /// Returns the time from which on the tin is within its threshold.
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_byte_takes_its_time_at_every_rate() {
+    fn pace_is_exact_at_every_rate() {
         for (rate, bytes, ns) in [
             (1, 64, 1_000_000_000),
             (125, 1, 8_000_000),
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_saved_up() {
+    fn idle_time_gives_no_credit() {
         let mut shaper = Shaper {
             pace: Pace::of(1_000_000),
             ..Shaper::default()
         };
         let now = Time::from_ns(5_000_000);
-        shaper.wake(now);
+        shaper.end_idle(now);
         shaper.charge(1000, true);
         shaper.charge(1000, true);
         assert_eq!(shaper.due(), now + Span::ms(2));

@@ -85,7 +85,7 @@ impl Tin {
     /// Updates the deficit of a tin that was the only one with packets. `before` is the deficit
     /// before its last packets. If it was negative, the tin has had as many turns as were necessary
     /// to make it up.
-    pub fn goes_round(&mut self, before: i64) {
+    pub fn make_up_deficit(&mut self, before: i64) {
         if before < 0 {
             let rounds = before.unsigned_abs().div_ceil(self.weight as u64);
             self.deficit += rounds as i64 * self.weight;
@@ -112,31 +112,31 @@ impl Tin {
     /// Bytes per turn of the queue, in units of 2⁻¹⁶ byte.
     #[inline]
     fn share(&self, queue: usize) -> u64 {
-        self.quantum * u64::from(self.table.part(queue))
+        self.quantum * u64::from(self.table.quantum_share(queue))
     }
 
     /// Handles a queue that a packet has joined.
     #[inline(always)]
-    pub fn arrives(&mut self, queue: usize, rng: &mut Rng) {
+    pub fn on_arrival(&mut self, queue: usize, rng: &mut Rng) {
         let state = self.table.states[queue];
-        if state.begins() {
+        if state.is_inactive() {
             if state == State::Decaying {
-                self.chains.recovers(queue);
+                self.chains.remove_decaying(queue);
             }
             self.listed += 1;
             self.table.states[queue] = State::Sparse;
             self.deficits[queue] = whole(self.share(queue), rng);
-            self.chains.begins(queue);
+            self.chains.push_new(queue);
         } else {
-            self.grows(queue, state == State::SparseWait, state);
+            self.set_bulk(queue, state == State::SparseWait, state);
         }
     }
 
-    /// Makes a queue in the state `state` busy, if `does` is true.
+    /// Makes a queue in the state `state` busy, if `bulk` is true.
     #[inline]
-    fn grows(&mut self, queue: usize, does: bool, state: State) {
-        self.table.states[queue] = if does { State::Bulk } else { state };
-        self.table.toils(queue, does);
+    fn set_bulk(&mut self, queue: usize, bulk: bool, state: State) {
+        self.table.states[queue] = if bulk { State::Bulk } else { state };
+        self.table.inc_bulk_flows(queue, bulk);
     }
 
     /// Returns the next queue in the order of service that has a packet and may send. Ends the
@@ -172,19 +172,19 @@ impl Tin {
     /// while they have the same hosts and so the same share. All get the bytes of another turn and
     /// move to the next sweep together. If a host has many busy flows, this is most of the work.
     #[inline(never)]
-    fn go_on(&mut self, first: usize, share: u64, rng: &mut Rng) {
+    fn end_turns(&mut self, first: usize, share: u64, rng: &mut Rng) {
         let hosts = self.table.hosts(first);
         let least = -(((share * ONE_BY_ONE - 1) >> 16) as i32);
         let (table, deficits) = (&self.table, &mut self.deficits);
         // A local copy stays in registers. This matters, because a packet waits for this loop.
         let mut random = rng.clone();
-        self.chains.go_on(|queue| {
+        self.chains.move_to_next_sweep(|queue| {
             let deficit = &mut deficits[queue];
-            let goes = (least..=0).contains(deficit) && table.hosts(queue) == hosts;
-            if goes {
+            let moves = (least..=0).contains(deficit) && table.hosts(queue) == hosts;
+            if moves {
                 *deficit += whole(share, &mut random);
             }
-            goes
+            moves
         });
         *rng = random;
     }
@@ -195,72 +195,72 @@ impl Tin {
         if self.lists[queue].is_empty() {
             self.table.states[queue] = State::SparseWait;
         } else {
-            self.grows(queue, true, State::Bulk);
+            self.set_bulk(queue, true, State::Bulk);
         }
-        let (share, lacks) = (self.share(queue), self.lacks(queue));
-        let turns = if lacks < share * ONE_BY_ONE {
+        let (share, shortfall) = (self.share(queue), self.shortfall(queue));
+        let turns = if shortfall < share * ONE_BY_ONE {
             1
         } else {
-            turns(lacks, share)
+            turns(shortfall, share)
         };
-        self.goes_behind(queue, Chain::New, turns, share, rng);
+        self.grant_turns(queue, Chain::New, turns, share, rng);
     }
 
     /// Ends the turn of the first old queue.
     #[inline]
     fn ends_turn(&mut self, queue: usize, rng: &mut Rng) {
-        let (share, lacks) = (self.share(queue), self.lacks(queue));
-        if lacks < share * ONE_BY_ONE {
-            self.go_on(queue, share, rng);
+        let (share, shortfall) = (self.share(queue), self.shortfall(queue));
+        if shortfall < share * ONE_BY_ONE {
+            self.end_turns(queue, share, rng);
         } else {
-            self.goes_behind(queue, Chain::Old, turns(lacks, share), share, rng);
+            self.grant_turns(queue, Chain::Old, turns(shortfall, share), share, rng);
         }
     }
 
     /// The amount by which the deficit of a queue is below zero after its turn, in units of 2⁻¹⁶
     /// byte.
     #[inline]
-    fn lacks(&self, queue: usize) -> u64 {
+    fn shortfall(&self, queue: usize) -> u64 {
         u64::from(self.deficits[queue].wrapping_neg() as u32) << 16
     }
 
     /// Gives the bytes of `turns` turns to the first queue of a chain. Moves the queue to the end
     /// of the sweep that is `turns` sweeps ahead.
     #[inline]
-    fn goes_behind(&mut self, queue: usize, chain: Chain, turns: u64, share: u64, rng: &mut Rng) {
+    fn grant_turns(&mut self, queue: usize, chain: Chain, turns: u64, share: u64, rng: &mut Rng) {
         self.chains.pop(chain, queue);
         self.deficits[queue] += whole(share * turns, rng);
-        self.chains.to_sweep(queue, turns);
+        self.chains.push_to_sweep(queue, turns);
     }
 
     /// Checks the first decaying queue: it continues to decay or becomes idle.
     #[inline]
-    pub fn look_at_decaying(&mut self, now: Time) {
+    pub fn check_decaying(&mut self, now: Time) {
         let Some(queue) = self.chains.first_decaying() else {
             return;
         };
         if now < self.quiet[queue] {
-            self.chains.pass_over(queue);
+            self.chains.rotate_decaying(queue);
         } else {
-            self.fades(queue, now);
+            self.decay(queue, now);
         }
     }
 
     #[cold]
-    fn fades(&mut self, queue: usize, now: Time) {
+    fn decay(&mut self, queue: usize, now: Time) {
         let cobalt = &mut self.cobalts[queue];
         if cobalt.found_empty(&self.law, now) {
             self.quiet[queue] = cobalt.quiet_until();
-            self.chains.pass_over(queue);
+            self.chains.rotate_decaying(queue);
         } else {
             self.table.states[queue] = State::None;
-            self.chains.recovers(queue);
+            self.chains.remove_decaying(queue);
         }
     }
 
     /// Charges `bytes` bytes to the deficits of the queue and of the tin.
     #[inline]
-    pub fn pays(&mut self, queue: usize, bytes: i64) {
+    pub fn charge(&mut self, queue: usize, bytes: i64) {
         self.deficits[queue] -= bytes.min(MOST) as i32;
         self.deficit -= bytes;
     }
@@ -274,20 +274,20 @@ impl Tin {
         let decays = cobalt.found_empty(&self.law, now);
         if decays {
             self.quiet[queue] = cobalt.quiet_until();
-            self.chains.decays(queue);
+            self.chains.push_decaying(queue);
         }
         let state = if decays { State::Decaying } else { State::None };
         let was_busy = core::mem::replace(&mut self.table.states[queue], state) == State::Bulk;
         self.listed -= 1;
-        self.table.rests(queue, was_busy);
+        self.table.dec_bulk_flows(queue, was_busy);
     }
 }
 
-/// The number of turns until a queue may send, if its deficit is `lacks` below zero and it gets
+/// The number of turns until a queue may send, if its deficit is `shortfall` below zero and it gets
 /// `share` per turn.
 #[inline]
-fn turns(lacks: u64, share: u64) -> u64 {
-    lacks
+fn turns(shortfall: u64, share: u64) -> u64 {
+    shortfall
         .checked_div(share)
         .map_or(FARTHEST, |turns| (turns + 1).min(FARTHEST))
 }

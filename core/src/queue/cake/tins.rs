@@ -181,7 +181,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_code_point_has_its_tin() {
+    fn every_code_point_maps_to_a_tin() {
         for (word, linux) in LINUX {
             let way = of(word);
             let place = |tin: usize| match (way.tins.len(), tin) {

@@ -193,7 +193,7 @@ pub fn notices(params: &Params) -> Vec<String> {
         .iter()
         .zip(promised)
         .filter(|(class, promised)| *promised > class.rate("rate").as_bit());
-    let told = over.map(|(class, promised)| {
+    let warnings = over.map(|(class, promised)| {
         let (id, own) = (label(class), class.rate("rate"));
         format!(
             "The rates of the children of {id} sum up to {}, but the rate of {id} is {}: htb does \
@@ -203,7 +203,7 @@ pub fn notices(params: &Params) -> Vec<String> {
             format_rate(own),
         )
     });
-    told.collect()
+    warnings.collect()
 }
 
 /// Returns whether `parent` stands for the discipline itself: its minor number is 0.

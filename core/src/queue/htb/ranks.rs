@@ -72,7 +72,7 @@ mod tests {
     use alloc::collections::BTreeSet;
 
     #[test]
-    fn it_answers_as_a_sorted_set_does() {
+    fn it_returns_the_results_of_a_sorted_set() {
         let mut rng = Rng::named(1, "ranks");
         for size in [1, 63, 64, 65, 4096, 4097, 10_000] {
             let (mut ranks, mut set) = (Ranks::new(size), BTreeSet::new());

@@ -239,7 +239,7 @@ mod tests {
 
     /// Wlog, Plog, Scell that tc of iproute2 6.1 sent to the kernel for these words.
     #[test]
-    fn they_come_to_what_tc_makes_of_them() {
+    fn parameters_convert_to_the_values_of_tc() {
         let mbit = Rate::mbit;
         for (words, wlog, plog, cell) in [
             (words(30_000, 90_000, 1000, 55, 0.1, mbit(20)), 5, 20, 14),
@@ -291,7 +291,7 @@ mod tests {
 
     /// The table that tc sent for the first words of the test above.
     #[test]
-    fn the_average_halves_as_often_as_tc_says() {
+    fn the_average_halves_at_the_rate_of_tc() {
         let (_, table) = words(30_000, 90_000, 1000, 55, 0.1, Rate::mbit(20)).damping(5);
         let cells = |value| table.iter().filter(|cell| **cell == value).count();
         assert!((1..21).all(|value| cells(value) == 12) && table.is_sorted());
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused_with_what_would() {
+    fn conflicting_parameters_are_rejected_with_a_correction() {
         let rate = Rate::mbit(20);
         let fix = |words: Words, packets| words.check(packets).unwrap_err();
         let refusal = fix(words(30_000, 20_000, 1000, 55, 0.1, rate), false);

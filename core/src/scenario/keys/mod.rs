@@ -111,7 +111,7 @@ mod tests {
     /// Sections without `keys` must take all of their values
     /// ([`Values::all`](super::super::schema)).
     #[test]
-    fn values_stand_in_sections_that_keep_or_take_them() {
+    fn values_are_in_sections_that_accept_them() {
         const KEEP: [&str; 8] = [
             "",
             "path",

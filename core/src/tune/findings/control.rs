@@ -3,7 +3,7 @@
 
 use super::{ERROR, Finding, GOOD, IP_SYSCTL, NOTE, Path, Rule, WARNING, pick};
 use crate::tune::facts::{CC, Facts, State};
-use crate::tune::features::{self, Feature, has, module_package, newer_kernel, told};
+use crate::tune::features::{self, Feature, has, module_package, newer_kernel, release_and_commit};
 use crate::tune::listed;
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -52,7 +52,10 @@ fn kernel(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
             format!("`{line}` and a reboot: {why}; narrows does not install it")
         });
     let sources = if lack.is_empty() { &have } else { &lack };
-    let sources: Vec<String> = sources.iter().map(|feature| feature.told()).collect();
+    let sources: Vec<String> = sources
+        .iter()
+        .map(|feature| feature.release_and_commit())
+        .collect();
     to.push(
         Finding::new(
             "kernel",
@@ -155,7 +158,7 @@ fn available(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
                 _ => "BBR was not found on this host",
             },
             "selecting it would fail, and a boot file that names it would have no effect",
-            told("bbr"),
+            release_and_commit("bbr"),
         )
         .remedy(fix.unwrap_or_default()),
     );
@@ -270,7 +273,7 @@ fn spaces(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
                 format!("its default is {cc}; {used}"),
                 "each network namespace has its own default, which it copied from the initial \
                  namespace when it was created",
-                told("cc_netns"),
+                release_and_commit("cc_netns"),
             )
             .about(format!("namespace of process {}", space.pid))
             .remedy(pick(differs, fix, "")),

@@ -3,7 +3,7 @@
 use super::{ERROR, Finding, GOOD, NOTE, Path, Rule, WARNING, pick};
 use crate::registry::linux::{self, Role};
 use crate::tune::facts::{Facts, Interface, QDISC, Qdisc, State, is_digits};
-use crate::tune::features::{has, told};
+use crate::tune::features::{has, release_and_commit};
 use crate::tune::ordered::Ordered;
 use crate::tune::{is_paced, listed};
 use alloc::format;
@@ -69,7 +69,7 @@ fn default(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
             NOTE,
             "net.core.default_qdisc is not visible here",
             "it belongs to the initial network namespace; a container cannot read it",
-            told("default_qdisc"),
+            release_and_commit("default_qdisc"),
         ));
         return;
     };
@@ -80,7 +80,7 @@ fn default(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
             pick(fifo, NOTE, GOOD),
             format!("new interfaces use the queue discipline {kind}"),
             pick(fifo, shared(kind), "each flow has its own queue".into()),
-            told("default_qdisc"),
+            release_and_commit("default_qdisc"),
         )
         .remedy(pick(fifo, fair(facts, ""), String::new())),
     );
@@ -143,7 +143,7 @@ fn interface(facts: &Facts, one: &Interface, root: &Qdisc) -> Finding {
             format!("it uses {told_kinds}, but the default is {wanted}"),
             "the default applies when an interface comes up for the first time; this one was up \
              before",
-            told("default_qdisc"),
+            release_and_commit("default_qdisc"),
         )
         .remedy(format!("`narrows tune plan --qdisc {wanted} --dev {name}`"))
     } else {
@@ -190,7 +190,7 @@ fn pacing(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
             GOOD,
             format!("{who} is paced by fq on {on}"),
             "packets leave at the pacing rate of the congestion control",
-            told("fq"),
+            release_and_commit("fq"),
         ));
     } else if internal {
         let on = match without.len() {
@@ -207,7 +207,7 @@ fn pacing(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
                 "since Linux 4.13, sockets pace themselves without fq; fq paces with less CPU \
                  time if there are thousands of flows{timers}"
             ),
-            told("pacing"),
+            release_and_commit("pacing"),
         ));
     } else {
         let lack = match without.len() {
@@ -224,7 +224,7 @@ fn pacing(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
                     facts.release
                 ),
                 "it sends bursts of a whole window, which overflow the queue of the bottleneck",
-                told("pacing"),
+                release_and_commit("pacing"),
             )
             .about(without.join(", "))
             .remedy("`narrows tune plan --qdisc fq`, or Linux 4.13 or newer"),
@@ -247,7 +247,7 @@ fn bql(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
                 GOOD,
                 format!("its driver ({driver}) has a byte queue limit of {limit} bytes"),
                 "packets therefore wait in the queue discipline",
-                told("bql"),
+                release_and_commit("bql"),
             )
         } else if used || (one.ring_tx.is_some() && one.bql_limits.is_empty()) {
             let mut what = format!("its driver ({driver}) has no byte queue limits");
@@ -266,7 +266,7 @@ fn bql(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
                 pick(deep, WARNING, NOTE),
                 what,
                 "no queue discipline can manage packets in the ring",
-                told("bql"),
+                release_and_commit("bql"),
             )
             .remedy(pick(deep, fix, String::new()))
         } else {

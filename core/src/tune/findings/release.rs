@@ -172,7 +172,7 @@ mod tests {
             "6.12345",
         ];
         let found = names.map(modelled);
-        let told: [Option<&str>; 4] = found.each_ref().map(Option::as_deref);
-        assert_eq!(told, [Some("6.12.57"), Some("6.8"), None, None]);
+        let text: [Option<&str>; 4] = found.each_ref().map(Option::as_deref);
+        assert_eq!(text, [Some("6.12.57"), Some("6.8"), None, None]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ERROR, Finding, GOOD, NOTE, Path, Rule, WARNING, pick};
 use crate::tune::facts::{CC, Facts, QDISC, State};
-use crate::tune::features::{has, told};
+use crate::tune::features::{has, release_and_commit};
 use crate::tune::listed;
 use crate::tune::persist::SECTIONS;
 use alloc::format;
@@ -116,24 +116,24 @@ fn networkd(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
             .iter()
             .filter_map(|line| line.strip_prefix("TCPCongestionControlAlgorithm="))
             .collect();
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         if !kinds.is_empty() {
-            told.push(format!("a queue discipline ({})", kinds.join(", ")));
+            text.push(format!("a queue discipline ({})", kinds.join(", ")));
         }
         if !chosen.is_empty() {
-            told.push(format!(
+            text.push(format!(
                 "a route's congestion control ({})",
                 chosen.join(", ")
             ));
         }
-        if told.is_empty() {
+        if text.is_empty() {
             continue;
         }
         to.push(
             Finding::new(
                 "boot-networkd",
                 NOTE,
-                format!("it sets {}", listed(&told)),
+                format!("it sets {}", listed(&text)),
                 "networkd sets it each time it configures the interface and overrides other \
                  settings",
                 "systemd.network(5)",
@@ -221,7 +221,7 @@ fn machine(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
                     "modules, net.core.default_qdisc and physical interfaces belong to the host of \
                      the container; a namespace has only its own default congestion control{old}"
                 ),
-                told("cc_netns"),
+                release_and_commit("cc_netns"),
             )
             .remedy(
                 "run narrows on that host, or load the module there and start the container with \
@@ -294,8 +294,8 @@ fn hypervisor(facts: &Facts) -> Option<String> {
         return Some(by_systemd.into());
     }
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
-    let told = format!("{} {}", known(&facts.vendor), known(&facts.product));
-    if let Some((_, name)) = PRODUCTS.iter().find(|(mark, _)| told.contains(mark)) {
+    let text = format!("{} {}", known(&facts.vendor), known(&facts.product));
+    if let Some((_, name)) = PRODUCTS.iter().find(|(mark, _)| text.contains(mark)) {
         return Some((*name).to_string());
     }
     let virtual_cpu = |line: &String| line.starts_with("flags") && line.contains(" hypervisor");

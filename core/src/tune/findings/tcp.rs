@@ -2,7 +2,7 @@
 
 use super::{ERROR, Finding, GOOD, IP_SYSCTL, NOTE, Path, Rule, WARNING, pick};
 use crate::tune::facts::Facts;
-use crate::tune::features::told;
+use crate::tune::features::release_and_commit;
 use crate::tune::general;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -38,19 +38,19 @@ fn buffers(facts: &Facts, path: &Path, to: &mut Vec<Finding>) {
         let usable = most * SHARE;
         let bdp = path.bdp_bytes();
         let short = bdp.is_some_and(|bdp| usable < bdp);
-        let told = format!(
+        let text = format!(
             "the {what} buffer of a connection is at most {} (about half of it is payload, the \
              rest is overhead of the kernel)",
             size(most)
         );
         let held = match bdp {
             None => format!(
-                "{told}: enough for {:.0} Mbit/s at an RTT of {RTT_MS:.0} ms",
+                "{text}: enough for {:.0} Mbit/s at an RTT of {RTT_MS:.0} ms",
                 usable * 8.0 / 1e6 / (RTT_MS / 1e3)
             ),
             Some(bdp) => {
                 let bdp = size(bdp);
-                format!("{told}; the bandwidth-delay product of the path is {bdp}")
+                format!("{text}; the bandwidth-delay product of the path is {bdp}")
             }
         };
         let mut why = format!("the {what} buffer limits the data in flight");
@@ -156,7 +156,10 @@ fn ecn(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
             format!("ECN is {meaning}{hangs}"),
             "a queue that marks packets (fq_codel, cake) signals congestion without loss; on paths \
              without such a queue, ECN has no effect",
-            format!("{IP_SYSCTL}: tcp_ecn; RFC 3168; {}", told("ecn_fallback")),
+            format!(
+                "{IP_SYSCTL}: tcp_ecn; RFC 3168; {}",
+                release_and_commit("ecn_fallback")
+            ),
         )
         .about(key)
         .remedy(pick(value == "1", "", "`narrows tune plan --ecn on`")),

@@ -2,7 +2,7 @@
 
 use super::{Finding, GOOD, NOTE, Path, Rule, WARNING, pick};
 use crate::tune::facts::{Facts, Interface, Release, is_digits};
-use crate::tune::features::{has, told};
+use crate::tune::features::{has, release_and_commit};
 use crate::tune::general;
 use alloc::format;
 use alloc::string::String;
@@ -60,9 +60,15 @@ fn queue(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
         let what = format!("{}: {waits}", one.driver_name());
         let severity = pick(inner, GOOD, WARNING);
         to.push(
-            Finding::new("wifi-queue", severity, what, why, told("wifi_fq"))
-                .about(&one.name)
-                .remedy(fix),
+            Finding::new(
+                "wifi-queue",
+                severity,
+                what,
+                why,
+                release_and_commit("wifi_fq"),
+            )
+            .about(&one.name)
+            .remedy(fix),
         );
     }
 }
@@ -119,7 +125,11 @@ fn air(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
                      debugfs requires root{lacks}"
                 ),
                 "if a driver lacks them, one slow station can take most of the airtime",
-                format!("{}; {}", told("airtime"), told("aql")),
+                format!(
+                    "{}; {}",
+                    release_and_commit("airtime"),
+                    release_and_commit("aql")
+                ),
             )
             .remedy("run the audit as root, with debugfs mounted"),
         );
@@ -150,7 +160,7 @@ fn air(facts: &Facts, _: &Path, to: &mut Vec<Finding>) {
             severity,
             format!("airtime queue limits are {state}"),
             "they limit the queue of the card by time, which keeps the latency of a slow link low",
-            told("aql"),
+            release_and_commit("aql"),
         )
         .remedy(fix),
     );

@@ -3,7 +3,7 @@
 use super::{Making, sysctl};
 use crate::registry::linux;
 use crate::tune::facts::CC;
-use crate::tune::features::{has, told};
+use crate::tune::features::{has, release_and_commit};
 use crate::tune::persist::{
     File, SYSCTL_FILE, SYSCTL_FILE_LAST, modules_file, route_file, sysctl_text,
 };
@@ -27,7 +27,7 @@ impl Making<'_> {
         let facts = self.facts;
         let network = routes::network(text)?;
         let (prefix, family) = (network.text(), network.family());
-        let since = told("congctl");
+        let since = release_and_commit("congctl");
         if has(facts.kernel(), "congctl") == Some(false) {
             let why = format!("a congestion control per route requires a newer kernel ({since})");
             self.need("kernel", "", &[], why);

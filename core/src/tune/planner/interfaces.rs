@@ -3,7 +3,7 @@
 use super::Making;
 use crate::registry::linux;
 use crate::tune::facts::{Interface, QDISC, Qdisc, State as Module};
-use crate::tune::features::{self, has, told};
+use crate::tune::features::{self, has, release_and_commit};
 use crate::tune::findings::queues::{carriers, is_configured};
 use crate::tune::persist::{SYSCTL_FILE, qdisc_file};
 use crate::tune::plan::{Change, Discipline, State, Target, absent, is_device, is_name};
@@ -33,7 +33,7 @@ impl Making<'_> {
                     self.plan.effects.extend(features::own_timers(kernel, cc));
                     return;
                 }
-                let since = told("pacing");
+                let since = release_and_commit("pacing");
                 self.plan.effects.push(format!(
                     "{cc} needs fq on this kernel, so fq is part of the plan ({since})."
                 ));

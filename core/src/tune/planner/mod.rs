@@ -40,7 +40,7 @@ pub fn plan(facts: &Facts, ask: &Ask) -> Result<Plan, String> {
         made.routes()?;
         made.files();
     }
-    made.tell();
+    made.complete();
     Ok(made.plan)
 }
 
@@ -185,20 +185,20 @@ impl<'a> Making<'a> {
         let known = features::named(feature);
         if let Some(since) = known.filter(|_| has(facts.kernel(), feature) == Some(false)) {
             let (major, minor) = since.since;
-            let told = format!(
+            let text = format!(
                 "{feature} needs Linux {major}.{minor} or newer, and this host runs {}",
                 facts.release
             );
             match features::newer_kernel(facts, since.since) {
                 None => {
                     let why =
-                        format!("{told}; narrows knows no package of {system} that contains it");
+                        format!("{text}; narrows knows no package of {system} that contains it");
                     self.need("kernel", "", &[], why);
                 }
                 Some(cure) => {
                     let (package, contents) = (&cure.name, &cure.why);
                     let why =
-                        format!("{told}. Install the package {package} ({contents}) and reboot");
+                        format!("{text}. Install the package {package} ({contents}) and reboot");
                     self.need_package("kernel", &cure, why);
                 }
             }
@@ -206,12 +206,12 @@ impl<'a> Making<'a> {
         }
         let without = facts.option(name) == Some("n");
         let Some(cure) = features::module_package(facts, name).filter(|_| !without) else {
-            let told = if without {
+            let text = if without {
                 "is built without it"
             } else {
                 "has it neither built in nor as a module"
             };
-            let why = format!("{name} is missing: the kernel of {system} {told}");
+            let why = format!("{name} is missing: the kernel of {system} {text}");
             self.need("module", name, &[], why);
             return false;
         };
@@ -386,7 +386,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn tell(&mut self) {
+    fn complete(&mut self) {
         self.plan.able = self.plan.needs.is_empty();
         if !self.plan.able {
             self.plan.changes.clear();

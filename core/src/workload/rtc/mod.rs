@@ -150,7 +150,7 @@ trait Controller: Send {
         None
     }
     /// The time of `next_wakeup` has come; `queued` bytes wait in the queue of the sender.
-    fn woke(&mut self, _now: Time, _queued: u64) {}
+    fn on_wakeup(&mut self, _now: Time, _queued: u64) {}
     /// Time between two reports of a receiver that receives at `rate` bit/s.
     fn interval(&self, rate: f64) -> Span;
     /// The ECN bits of packets.
@@ -409,7 +409,7 @@ impl<C: Controller> Call<C> {
     }
 
     /// The receiver sends a report.
-    fn tell(&mut self, now: Time, todo: &mut Vec<Action>) {
+    fn send_report(&mut self, now: Time, todo: &mut Vec<Action>) {
         let passed = now.since(self.last_report).as_s().max(1e-3);
         let rate = self.arrived_bytes as f64 * 8.0 / passed;
         self.rate += (rate - self.rate) / 2.0;
@@ -445,7 +445,7 @@ impl<C: Controller> Call<C> {
     fn wake(&mut self, now: Time, todo: &mut Vec<Action>) {
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if due(self.controller.next_wakeup()) {
-            self.controller.woke(now, self.queued);
+            self.controller.on_wakeup(now, self.queued);
         }
         if due(self.silent_at()) {
             self.controller.silence(now);
@@ -459,7 +459,7 @@ impl<C: Controller> Call<C> {
         }
         self.flush(now, todo);
         if due(self.next_report) {
-            self.tell(now, todo);
+            self.send_report(now, todo);
         }
     }
 }
@@ -483,7 +483,7 @@ impl<C: Controller> Workload for Call<C> {
             } => {
                 self.arrive(now, number, sent, bytes, ce);
                 if self.next_report.is_some_and(|at| at <= now) {
-                    self.tell(now, todo);
+                    self.send_report(now, todo);
                 }
             }
             Event::Datagram {

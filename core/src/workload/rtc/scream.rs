@@ -494,7 +494,7 @@ impl Controller for Scream {
     fn next_wakeup(&self) -> Option<Time> {
         Some(self.adjust)
     }
-    fn woke(&mut self, now: Time, queued: u64) {
+    fn on_wakeup(&mut self, now: Time, queued: u64) {
         self.adjust = now + RATE_ADJUST_INTERVAL;
         self.adjust_rate(queued as f64 * 8.0);
     }

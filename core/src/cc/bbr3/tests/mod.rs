@@ -104,7 +104,7 @@ fn losses_end_startup_though_the_application_limits() {
 /// A loss rate above 2 % ends Startup. The bound is the number of packets delivered in the round
 /// trip, if this is more than the bandwidth-delay product.
 #[test]
-fn startup_that_loses_is_bounded_by_what_was_delivered() {
+fn losses_in_startup_set_the_bound_to_the_delivered_amount() {
     let mut p = path(0.5);
     p.set_rate(100.0);
     p.buffer = 100;
@@ -143,7 +143,7 @@ fn drain_ends_after_three_round_trips() {
 // the cycle
 
 #[test]
-fn a_cycle_gives_back_cruises_refills_and_asks_for_more() {
+fn a_cycle_has_the_phases_down_cruise_refill_and_up() {
     let mut p = path(4.0);
     p.run(20.0);
     use Mode::*;
@@ -211,7 +211,7 @@ fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
 }
 
 #[test]
-fn asking_for_more_ends_when_the_rate_grows_no_more() {
+fn probe_up_ends_when_the_bandwidth_stops_growing() {
     let mut p = path(8.0);
     p.reach(Mode::Up);
     let since = p.cc.rounds.count;
@@ -223,7 +223,7 @@ fn asking_for_more_ends_when_the_rate_grows_no_more() {
 }
 
 #[test]
-fn losses_while_asking_for_more_set_the_bound_and_end_it() {
+fn losses_in_probe_up_set_the_bound_and_end_the_phase() {
     let mut p = path(4.0);
     p.reach(Mode::Up);
     p.run(0.05);
@@ -257,7 +257,7 @@ fn a_limited_flow_ends_its_probe_without_a_bound() {
 }
 
 #[test]
-fn an_application_that_limits_lets_asking_go_on() {
+fn an_application_limited_flow_continues_probe_up() {
     let mut p = path(4.0);
     p.reach(Mode::Up);
     p.supply = Some(20);
@@ -316,7 +316,7 @@ fn down_ends_after_its_time_though_much_is_in_flight() {
 /// After a probe with too many losses the next probe stops at the bound. If it causes no losses,
 /// another probe follows at once.
 #[test]
-fn a_cautious_probe_that_loses_nothing_is_followed_by_a_bold_one() {
+fn a_probe_without_losses_is_followed_by_a_steeper_one() {
     let mut p = path(4.0);
     p.reach(Mode::Cruise);
     p.cc.long.too_high = true;
@@ -365,7 +365,7 @@ fn the_bound_grows_twice_as_much_in_every_round_trip() {
 }
 
 #[test]
-fn what_proves_safe_raises_the_bound() {
+fn an_inflight_amount_without_losses_raises_the_bound() {
     let mut cc = path(4.0).cc;
     cc.long.inflight = 50;
     let mut d = Delivery::default();
@@ -520,7 +520,7 @@ fn a_tenth_of_the_bandwidth_is_known_after_two_cycles() {
 // the least round trip
 
 #[test]
-fn probe_rtt_comes_after_five_seconds_and_takes_200_ms_and_a_round_trip() {
+fn probe_rtt_starts_after_five_seconds_and_lasts_200_ms_and_a_round() {
     let mut p = path(8.0);
     p.reach(Mode::Cruise);
     p.reach(Mode::ProbeRtt);
@@ -602,7 +602,7 @@ fn four_packets_are_the_least_on_a_path_that_holds_none() {
 }
 
 #[test]
-fn what_came_in_a_clump_is_added_to_the_window() {
+fn aggregated_acks_are_added_to_the_window() {
     let mut p = path(8.0);
     p.run(3.0);
     let (mut cc, mut w) = (p.cc.clone(), p.w.clone());
@@ -674,7 +674,7 @@ fn a_mistaken_recovery_is_undone() {
 /// The stored state is that before the first loss of an episode, although this loss lowers the
 /// bound.
 #[test]
-fn the_first_loss_saves_what_was_before_it() {
+fn the_first_loss_saves_the_state_before_it() {
     let mut p = path(4.0);
     p.reach(Mode::Up);
     p.run(0.05);
@@ -705,7 +705,7 @@ fn a_policer_is_lived_with() {
 // marks
 
 #[test]
-fn marks_count_only_if_asked_for_and_on_short_paths() {
+fn marks_count_only_if_ecn_is_enabled_and_the_rtt_is_short() {
     let marked = |ecn: bool, ms: u64| {
         let mut table = Params::defaults(&params(&V3));
         table.set("ecn", Value::Bool(ecn));
