@@ -85,6 +85,33 @@ fn given_settings_of_a_host_are_written() {
 }
 
 #[test]
+fn a_run_on_a_kernel_reports_the_keys_that_this_kernel_ignores() {
+    let notices = |host: &str, release: &str| {
+        let s = read(host, "[[flow]]\ncc = \"cubic\"\n").unwrap();
+        s.kernel_notices(&common::registry(), release)
+    };
+    // The engine sets the sysctl, or fails if the kernel does not have it.
+    assert_eq!(notices("rto_max = \"2s\"", "linux-6.18"), [""; 0]);
+    let rack = "rack = false\nlike = \"linux-6.12\"";
+    assert_eq!(notices(rack, "linux-6.12"), [""; 0]);
+    assert_eq!(
+        notices(rack, "linux-6.18"),
+        [
+            "rack = false of [host] has no effect: linux-6.18 always uses RACK; remove rack, or \
+          use the simulator with like = \"linux-6.16\" or earlier."
+        ]
+    );
+    let named = format!("{rack}\n[host.a]\nrack = false\n[host.b]\niw = 3");
+    assert_eq!(
+        notices(&named, "linux-6.18")
+            .iter()
+            .filter(|n| n.contains("rack"))
+            .count(),
+        1
+    );
+}
+
+#[test]
 fn keys_that_the_release_ignores_are_noticed() {
     let cubic = "[[flow]]\ncc = \"cubic\"\n";
     let warnings = |host: &str, flow: &str| {

@@ -5,6 +5,7 @@
 //! that begins with ` --name ` declares an option without one. Options that the usage does not
 //! declare are errors.
 
+use crate::error::reason;
 use lexopt::{Arg, Parser};
 use narrows_core::scenario::code_point;
 use narrows_core::units::{Rate, Span, format_rate, parse_rate, parse_seconds};
@@ -164,7 +165,7 @@ pub fn first_line(file: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
     File::open(file)
         .and_then(|file| file.take(LONGEST_LINE + 1).read_to_end(&mut bytes))
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| format!("{}; write the name of a readable file", reason(&error)))?;
     let line = bytes
         .split(|byte| *byte == b'\n')
         .next()

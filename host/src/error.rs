@@ -103,3 +103,9 @@ impl fmt::Display for HostError {
 }
 
 impl std::error::Error for HostError {}
+
+/// The text of a system error, without its error number.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
+}

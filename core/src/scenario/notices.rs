@@ -29,9 +29,36 @@ const LEAST_TRANSMISSIONS: f64 = 10.0;
 /// Maximum difference of two delays with jitter, in spreads; with uniform jitter it is 2.
 const MOST_SPREADS: u64 = 8;
 
+/// The section of a host in a scenario; `None` is the host without a name.
+fn section(name: Option<&String>) -> String {
+    match name {
+        Some(name) => format!("[host.{name}]"),
+        None => "[host]".into(),
+    }
+}
+
 impl Scenario {
-    /// Returns the warnings as sentences, with corrections.
+    /// Returns the warnings of a run in the simulator as sentences, with corrections.
     pub fn notices<P: Packet + Send + 'static>(&self, registry: &Registry<P>) -> Vec<String> {
+        self.warnings(registry, self.unsupported())
+    }
+
+    /// Returns the warnings of a run with the TCP of the Linux kernel `release`, such as
+    /// `linux-6.18`. This kernel, not the key `like`, determines which keys have an effect.
+    pub fn kernel_notices<P: Packet + Send + 'static>(
+        &self,
+        registry: &Registry<P>,
+        release: &str,
+    ) -> Vec<String> {
+        self.warnings(registry, self.unsupported_by(release))
+    }
+
+    /// All warnings; `unsupported` are those about keys that kernels ignore.
+    fn warnings<P: Packet + Send + 'static>(
+        &self,
+        registry: &Registry<P>,
+        unsupported: Vec<String>,
+    ) -> Vec<String> {
         let mut asking = BTreeMap::<&str, usize>::new();
         for flow in self
             .flows
@@ -61,7 +88,7 @@ impl Scenario {
         });
         let warnings = warnings.chain(self.queues().flat_map(queue_notices));
         warnings
-            .chain(self.unsupported())
+            .chain(unsupported)
             .chain(self.unused())
             .chain(self.too_late())
             .chain(self.too_short())
@@ -71,8 +98,6 @@ impl Scenario {
 
     /// Warns about keys of hosts that their releases ignore.
     fn unsupported(&self) -> Vec<String> {
-        let named = self.hosts.iter().map(|(name, host)| (Some(name), host));
-        let all = || core::iter::once((None, &self.host)).chain(named.clone());
         // A host with a name may have the value of [host], which is reported there.
         let own = |name: Option<&String>, same: bool| name.is_none() || !same;
         // The value has an effect on another release that has it, too.
@@ -80,12 +105,8 @@ impl Scenario {
             let mut flows = self.flows.iter();
             flows.any(|flow| works(self.sender_of(flow), self.kernel_of(flow)))
         };
-        let section = |name: Option<&String>| match name {
-            Some(name) => format!("[host.{name}]"),
-            None => "[host]".into(),
-        };
         let mut warnings = Vec::new();
-        for (name, host) in all() {
+        for (name, host) in self.all_hosts() {
             // Without the rule, the limit is RTO_MAX.
             let idle = |most: &Span| {
                 *most != RTO_MAX
@@ -120,6 +141,32 @@ impl Scenario {
             }
         }
         warnings
+    }
+
+    /// Warns about keys of hosts that the Linux kernel `release` ignores. A kernel without the
+    /// sysctl of a key is an error of the engine.
+    fn unsupported_by(&self, release: &str) -> Vec<String> {
+        if !Kernel::named(release).is_some_and(|kernel| kernel.follows(Rule::RackOnly)) {
+            return Vec::new();
+        }
+        self.all_hosts()
+            .filter(|(name, host)| {
+                host.rack == Some(false) && (name.is_none() || host.rack != self.host.rack)
+            })
+            .map(|(name, _)| {
+                format!(
+                    "rack = false of {} has no effect: {release} always uses RACK; remove rack, \
+                     or use the simulator with like = \"linux-6.16\" or earlier.",
+                    section(name)
+                )
+            })
+            .collect()
+    }
+
+    /// `[host]` without a name, and all hosts with names.
+    fn all_hosts(&self) -> impl Iterator<Item = (Option<&String>, &HostSpec)> {
+        let named = self.hosts.iter().map(|(name, host)| (Some(name), host));
+        core::iter::once((None, &self.host)).chain(named)
     }
 
     /// Warns about hosts, links and switches that no flow uses.

@@ -232,7 +232,7 @@ pub fn run(
     });
     let recorded = end_record(&mut emulator, writer);
     let run = parts.told(machine, &emulator, seen?);
-    let run = run.with_notices(scenario.notices(registry));
+    let run = run.with_notices(scenario.kernel_notices(registry, &release()));
     Ok((run, recorded))
 }
 
@@ -602,19 +602,20 @@ fn otherwise(scenario: &Scenario) -> Vec<(&'static str, String)> {
     if hz != scenario.host.hz {
         list.push(("hz", hz.to_string()));
     }
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']);
-    let here = format!(
-        "linux-{}.{}",
-        numbers.next().unwrap_or_default(),
-        numbers.next().unwrap_or_default()
-    );
-    let like = &scenario.host.like;
-    let rest = like.strip_prefix(here.trim());
+    let here = release();
+    let rest = scenario.host.like.strip_prefix(&here);
     if !rest.is_some_and(|patch| patch.is_empty() || patch.starts_with('.')) {
-        list.push(("like", here.trim().into()));
+        list.push(("like", here));
     }
     list
+}
+
+/// The release series of this kernel, as the key `like` names it: `linux-6.18`.
+fn release() -> String {
+    let release = sys::kernel::release();
+    let mut numbers = release.split(['.', '-']).map(str::trim);
+    let mut next = || numbers.next().unwrap_or_default();
+    format!("linux-{}.{}", next(), next())
 }
 
 /// Merges the rows of several tables, sorted by time and flow.

@@ -4,7 +4,7 @@
 use super::deadline::{Deadline, ReadError};
 use crate::HostError;
 use crate::digest::{from_hex, hex, random};
-use crate::error::is_outage;
+use crate::error::{is_outage, reason};
 use crate::protocols::handshake::{Role, Transcript, canonical};
 use crate::protocols::iperf3::state;
 use crate::protocols::wire::{self, ANSWER, Cookie, HELLO, Hello, VERSION};
@@ -62,12 +62,6 @@ fn broken(text: impl Into<String>) -> HostError {
 
 /// The commands that start a server which this client supports, for messages.
 pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
-
-/// The text of a system error, without its error number.
-pub fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_string()
-}
 
 /// Waits until a socket is connected to `to`. Errors recommend to start `whom` there.
 pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result<(), HostError> {

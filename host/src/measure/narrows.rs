@@ -8,13 +8,13 @@
 use super::Run;
 use super::datagram_flow::Ended;
 use super::interval::{Total, totals};
-use super::link::{FAR_END, Link, Offset, PATIENCE, connected, reason, send_all};
+use super::link::{FAR_END, Link, Offset, PATIENCE, connected, send_all};
 use super::opener::Opener;
 use super::options::{Options, Transport};
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
 use crate::HostError;
-use crate::error::is_outage;
+use crate::error::{is_outage, reason};
 use crate::measure::bulk::{Role, Slot, Stream, UNSENT};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{Hello, Kind, PING, Ping};

@@ -1,6 +1,6 @@
 //! Opens a flow of datagrams to `narrows serve` ([`super::transport`]), as its client.
 
-use super::link::{Link, PATIENCE, reason};
+use super::link::{Link, PATIENCE};
 use super::options::{Options, Transport};
 use super::pacer::Pacer;
 use super::plan::{Direction, FlowSpec};
@@ -8,7 +8,7 @@ use super::transport::segment::Key;
 use super::transport::{Terms, cc as control, own, quic};
 use crate::HostError;
 use crate::digest::from_hex;
-use crate::error::is_outage;
+use crate::error::{is_outage, reason};
 use crate::measure::bulk::{Budget, Role, Stream};
 use crate::protocols::wire::{Cookie, Opening, PING};
 use crate::sys;

@@ -123,7 +123,7 @@ impl<'a> Fields<'a> {
                 self.take(4)?;
                 Wire::Other
             }
-            _ => return wrong("it is not in protobuf's encoding"),
+            _ => return wrong("it does not have the encoding of Protocol Buffers"),
         };
         Ok(Some((key >> 3, wire)))
     }
