@@ -382,8 +382,11 @@ def _factor(row: JsonObject, share: float) -> float:
     >>> part = (2.0, 1.0, 4.0, 10.0)
     >>> [_factor({"true": true, "parts": [part]}, 0.0) for true in (0.0, 2.0, 3.0)]
     [2.0, 0.0, 0.5]
+
+    A value between the medians of two parts is always contained:
+
     >>> _factor({"true": 3.0, "parts": [part, (5.0, 4.0, 6.0, 10.0)]}, 0.0)
-    0.5
+    0.0
     """
     own = [share * level + 1e-9 for *_, level in row["parts"]]
     above, below = (

@@ -22,6 +22,7 @@ from pages import RENEW
 from validation import __main__ as validation
 from validation import agreement as engines
 from validation import (
+    advise,
     cliff,
     digest,
     explained,
@@ -277,7 +278,7 @@ def test_a_case_of_each_family_agrees_as_in_the_rust_test() -> None:
 
 
 def test_the_doctests_of_the_tier_pass() -> None:
-    for module in (linux, spread, stored):
+    for module in (advise, linux, spread, stored):
         found = doctest.testmod(module)
         assert found.attempted
         assert not found.failed
