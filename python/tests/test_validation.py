@@ -20,7 +20,6 @@ import tomllib
 from conftest import ROOT, interrupted, until
 from pages import RENEW
 from validation import __main__ as validation
-from validation import agreement as engines
 from validation import (
     advise,
     cliff,
@@ -38,6 +37,7 @@ from validation import (
     spread,
     stored,
 )
+from validation import agreement as engines
 
 from narrows import _core
 from narrows.host import agreement as agree
