@@ -5,8 +5,8 @@
 
 use super::{Place, Scoreboard};
 
-/// Number of places that are allocated first. A window may use fewer later.
-const FIRST: usize = 16;
+/// Least number of places in use, if there are any.
+const LEAST: usize = 16;
 
 impl Scoreboard {
     /// Index of the place of segment `i`.
@@ -26,7 +26,7 @@ impl Scoreboard {
         if places < self.ring.len() {
             return self.use_places(2 * places);
         }
-        let size = (2 * places).max(FIRST);
+        let size = (2 * places).max(LEAST);
         let mut ring = alloc::vec![Place::default(); size];
         for i in self.head..self.tail {
             ring[i as usize & (size - 1)].0 = *self.at(i);
@@ -37,7 +37,7 @@ impl Scoreboard {
     /// longer used, but their memory is kept.
     pub fn fit(&mut self, segments: u64) {
         let most = segments.max(self.tail - self.head) as usize;
-        let places = most.next_power_of_two();
+        let places = most.next_power_of_two().max(LEAST);
         if places < self.places() {
             self.use_places(places);
         }
