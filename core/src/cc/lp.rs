@@ -128,8 +128,8 @@ impl Lp {
         };
     }
 
-    /// Returns the one-way delay that the timestamps of an ACK show, in ms; `None` if it is 0, and
-    /// until the rate of the peer's clock is known.
+    /// Returns the one-way delay in ms, from the timestamps of an ACK. Returns `None` if it is 0,
+    /// and until the rate of the peer's clock is known.
     fn delay(&mut self, theirs: u32, ours: u32) -> Option<u32> {
         self.judge_clock(theirs, ours);
         let step = STAMP_HZ.checked_div(self.remote_hz)?;
