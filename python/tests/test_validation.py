@@ -82,7 +82,7 @@ def test_each_mutation_changes_one_place_of_the_source() -> None:
     ("part", "only", "text"),
     [
         ("mutations", "nagle", "error: no model is called nagle\n"),
-        ("agreement", "nagle", "error: no row is called nagle; there are "),
+        ("agreement", "nagle", "error: there is no row nagle; there are "),
         ("advise", "99999", "error: there is no path 99999; there are "),
     ],
 )
