@@ -265,9 +265,8 @@ def live_run(scenario: Path, **options: Any) -> dict[str, Any]:  # noqa: ANN401
 def passes_in_most_runs(compare: Callable[P, None]) -> Callable[P, None]:
     """Repeats a comparison of a live run with the simulator if it fails: it must pass twice then.
 
-    The timing of real packets decides when slow start ends, and it is not the same in each run. In
-    2 of 50 runs of a CUBIC flow with a buffer of two bandwidth-delay products, slow start ended
-    with losses instead of HyStart, and the RTT was 15 to 20 % lower than in the others.
+    A live run may have another outcome than most runs. In 1 of 46 runs of a CUBIC flow with a
+    buffer of two bandwidth-delay products, the RTT was 21 % lower than in the others.
     """
 
     @functools.wraps(compare)
