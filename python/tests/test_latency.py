@@ -597,18 +597,17 @@ def test_ctrl_c_keeps_the_results(tmp_path: Path) -> None:
 
 
 def test_a_stall_is_attributed_to_its_cause() -> None:
-    blaming = pytest.importorskip("validation.latency_attribution")
-    if missing := blaming.lacking():
+    attribution = pytest.importorskip("validation.latency_attribution")
+    if missing := attribution.missing_requirements():
         pytest.skip(missing)
-    with blaming.hosts() as pids:
+    with attribution.hosts() as pids:
         found = []
-        if blaming.calm(pids, 20):
-            found = [blaming.trial(pids, place, trials=20) for place in blaming.PLACES]
-        # Most must be right here; validation/latency_attribution.py holds 95 %.
+        if attribution.machine_is_idle(pids, 20):
+            found = [attribution.trial(pids, place, trials=20) for place in attribution.PLACES]
+        # Most attributions must be right here; validation/latency_attribution.py requires 95 %.
         wrong = [each for each in found if each["blamed"].get(each["right"], 0) <= 12]
-        # Whoever stalls the machine now and then may have done so in between: that is looked at for
-        # longer.
-        if not found or not blaming.calm(pids, 100 if wrong else 20):
+        # Another program may have stalled the machine meanwhile, so a failure needs a longer check.
+        if not found or not attribution.machine_is_idle(pids, 100 if wrong else 20):
             pytest.skip("the machine has stalls of its own")
     assert not wrong
 
@@ -616,10 +615,10 @@ def test_a_stall_is_attributed_to_its_cause() -> None:
 def test_percentiles_agree_with_those_of_packets_in_the_kernel() -> None:
     tools = pytest.importorskip("validation.latency_tools")
     referee = pytest.importorskip("validation.latency_referee")
-    if missing := referee.lacking():
+    if missing := referee.missing_requirements():
         pytest.skip(missing)
     with (
-        tools.two() as (near, far),
+        tools.two_hosts() as (near, far),
         referee.Referee(tools.NEAR_DEVICE, tools.SIZE).ready() as watcher,
     ):
         command = [*far, HOST, "serve", "--tied", "--echo", str(tools.OURS_PORT)]
@@ -628,7 +627,7 @@ def test_percentiles_agree_with_those_of_packets_in_the_kernel() -> None:
             server.stdout.readline()
             server.stdout.readline()
             try:
-                turn = tools.ours(near, *tools.ECHO, "--count", "500")(watcher)
+                turn = tools.narrows_latency(near, *tools.ECHO, "--count", "500")(watcher)
             finally:
                 server.kill()
     assert len(turn.saw) == turn.told.total() == 500
