@@ -208,7 +208,7 @@ test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tes
 	cd python && $(PYTEST) -m 'system and not long' --numprocesses 4 --dist worksteal --junitxml $(TARGET)/tests/system.xml
 	cd python && $(PYTEST) -m 'physical and not long' --junitxml $(TARGET)/tests/physical.xml
 
-test-long: setup $(VENV)/.ray $(if $(CHROMIUM),$(VENV)/.browser) ## Run the long tests, which the other commands exclude; six minutes
+test-long: setup $(VENV)/.ray $(if $(CHROMIUM),$(VENV)/.browser) ## Run the long tests, which the other commands exclude; seven minutes
 	cd python && $(PYTEST) -m long
 
 SHELL_SCRIPTS := .ci/empty-debian .ci/nightly .ci/run .ci/try-deb .ci/try-wheel fuzz/run.sh core/src/tune/collect.sh \
